@@ -1,0 +1,150 @@
+# Everything that can be done with this repository: `make help`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# Tools, pinned. A new version gets a new directory, so that a bump rebuilds and nothing is installed outside ./.tools.
+GOLANGCI_LINT_VERSION := v2.15.0
+GOFUMPT_VERSION       := v0.12.0
+SQLC_VERSION          := v1.31.1
+GOVULNCHECK_VERSION   := v1.9.0
+
+TOOLS         := $(CURDIR)/.tools
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+GOFUMPT       := $(TOOLS)/gofumpt-$(GOFUMPT_VERSION)/gofumpt
+SQLC          := $(TOOLS)/sqlc-$(SQLC_VERSION)/sqlc
+GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+
+MODULE  := github.com/sched-sidecar/sched
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X $(MODULE)/internal/version.stamped=$(VERSION)
+BINARIES  := sched sched-sidecar
+PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+
+# The files that gofumpt checks: what git knows or would add, without what a generator wrote.
+GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!sql/dbq/*' ':!*.pb.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done)
+
+TEST_TIMEOUT ?= 8m
+TEST_FLAGS   ?=
+PKG          ?= ./...
+
+.PHONY: help
+help: ## List what can be done (this list)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## See it work: Postgres, an app, a sidecar and a task carried over a crash (KEEP=1 leaves it running)
+	go run ./examples/carryover/demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: need-cgo ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+
+# The race detector is C code behind cgo.
+.PHONY: need-cgo
+need-cgo:
+	@cc=$$(go env CC); \
+	if ! command -v "$${cc%% *}" >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "make: the race detector needs a C compiler and $$cc is missing: installing gcc and libc6-dev with apt-get"; \
+			DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
+			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev; \
+		else \
+			echo "make: the race detector needs a C compiler and $$cc is missing: install it (Debian: apt-get install gcc libc6-dev), or run the tests without it: go test ./..." >&2; \
+			exit 1; \
+		fi; \
+	fi
+
+.PHONY: check
+check: check-format lint vet vuln check-sqlc check-tidy ## Check format, lint, vet, vulnerabilities, generated SQL code and go.mod
+
+.PHONY: check-format
+check-format: $(GOFUMPT)
+	@wrong=$$($(GOFUMPT) -l $(GO_FILES)); \
+	if [ -n "$$wrong" ]; then echo "$$wrong"; echo "make: not in gofumpt's format: run 'make format'" >&2; exit 1; fi
+
+.PHONY: format
+format: $(GOFUMPT) ## Write all Go files in gofumpt's format
+	@$(GOFUMPT) -w $(GO_FILES)
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters of .golangci.yml
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: vet
+vet:
+	go vet ./...
+
+# govulncheck asks a database on the internet (GOVULNDB=file:///… for a copy). It exits 3 on findings; not reaching the
+# database says nothing about the code, so that is told and not counted.
+.PHONY: vuln
+vuln: $(GOVULNCHECK)
+	@code=0; out=$$($(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./... 2>&1) || code=$$?; \
+	if [ $$code = 0 ]; then echo "$$out" | tail -n 3; exit 0; fi; \
+	if [ $$code != 3 ] && grep -q 'fetching vulnerabilities' <<<"$$out"; then \
+		echo "make: vulnerabilities NOT checked: their database can't be reached from here ($$(tail -n 1 <<<"$$out"))"; exit 0; fi; \
+	echo "$$out" >&2; exit $$code
+
+.PHONY: check-sqlc
+check-sqlc: $(SQLC)
+	$(SQLC) diff
+
+.PHONY: check-tidy
+check-tidy:
+	go mod tidy -diff
+
+.PHONY: generate
+generate: $(SQLC) ## Write what is generated: SQL code, the schema's dump, docs/config.md
+	go generate ./...
+	$(SQLC) generate
+
+.PHONY: build
+build: ## Build static binaries for this machine into ./bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
+
+.PHONY: build-all
+build-all: ## Build static binaries for every supported platform into ./dist
+	@for p in $(PLATFORMS); do \
+		echo "dist/$${p/\//-}"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o "dist/$${p/\//-}/" $(BINARIES:%=./cmd/%); \
+	done
+
+.PHONY: bench
+bench: ## Run every benchmark and print its figures (tens of minutes)
+	go run ./cmd/sched bench all
+
+.PHONY: verify
+verify: build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
+	go test -tags verify -run Verify -count 1 -timeout 120m ./...
+
+.PHONY: tools
+tools: $(GOLANGCI_LINT) $(GOFUMPT) $(SQLC) $(GOVULNCHECK) ## Build the pinned tools into ./.tools (check and generate do it when needed)
+
+$(GOLANGCI_LINT):
+	$(call install-tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION))
+
+$(GOFUMPT):
+	$(call install-tool,gofumpt,mvdan.cc/gofumpt@$(GOFUMPT_VERSION))
+
+$(SQLC):
+	$(call install-tool,sqlc,github.com/sqlc-dev/sqlc/cmd/sqlc@$(SQLC_VERSION))
+
+$(GOVULNCHECK):
+	$(call install-tool,govulncheck,golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION))
+
+# The tools are pure Go, and none of the flags that a user set for this module is for them. Older versions go.
+define install-tool
+	@echo "make: building $(2) into .tools"
+	@rm -rf $(TOOLS)/$(1)-v*
+	@GOFLAGS= CGO_ENABLED=0 GOBIN=$(@D) go install $(2)
+endef
+
+.PHONY: clean
+clean: ## Remove what was built (make clean-all: the tools too)
+	rm -rf bin dist coverage.out
+
+.PHONY: clean-all
+clean-all: clean
+	rm -rf .tools
