@@ -1,0 +1,89 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Args is what a task works on. A kind has one Go type, whose fields are
+// marshalled with encoding/json and reach the app as the request's body:
+//
+//	type SendEmail struct {
+//		To string `json:"to"`
+//	}
+//
+//	func (SendEmail) Kind() string { return "email.send" }
+type Args interface {
+	// Kind names the handler in the app, with http the path after its URL:
+	// 1 to 127 ASCII characters, a letter, a digit or an underscore first,
+	// then also any of - [ ] < > / . : +.
+	Kind() string
+}
+
+// ArgsWithOptions is implemented by [Args] whose kind has options of its own:
+// every enqueue of the kind uses them, and options at the call override them.
+type ArgsWithOptions interface {
+	Args
+	EnqueueOptions() []Option
+}
+
+// Raw returns args for callers that have no Go type for the kind: a relay, a
+// test, a command-line tool. The JSON is stored as it is; nil or empty means
+// the SQL API's default, {}.
+func Raw(kind string, args json.RawMessage) Args {
+	return rawArgs{kind: kind, json: args}
+}
+
+type rawArgs struct {
+	kind string
+	json json.RawMessage
+}
+
+func (r rawArgs) Kind() string { return r.kind }
+
+// Task is one task for [EnqueueMany].
+type Task struct {
+	Args    Args
+	Options []Option
+}
+
+// params renders the task as arguments of sched.enqueue. What fails here
+// fails before anything is sent, so the caller's transaction stays usable.
+func (t Task) params() ([]param, error) {
+	if t.Args == nil {
+		return nil, fmt.Errorf("%w: args are nil; pass a value with a Kind method, or jobs.Raw", ErrInvalidArgument)
+	}
+	kind := t.Args.Kind()
+	params := []param{{name: "kind", cast: "text", value: kind}}
+
+	body, err := marshalArgs(t.Args)
+	if err != nil {
+		return nil, fmt.Errorf("%w: args of kind %q are no JSON: %w", ErrInvalidArgument, kind, err)
+	}
+	if len(body) > 0 {
+		params = append(params, param{name: "args", cast: "jsonb", value: body})
+	}
+
+	var o options
+	if own, ok := t.Args.(ArgsWithOptions); ok {
+		o.apply(own.EnqueueOptions())
+	}
+	o.apply(t.Options)
+	more, err := o.params()
+	if err != nil {
+		return nil, fmt.Errorf("%w: kind %q: %w", ErrInvalidArgument, kind, err)
+	}
+	return append(params, more...), nil
+}
+
+func marshalArgs(args Args) (json.RawMessage, error) {
+	raw, ok := args.(rawArgs)
+	if !ok {
+		return json.Marshal(args)
+	}
+	if len(raw.json) == 0 {
+		return nil, nil
+	}
+	// Marshalling a RawMessage checks it.
+	return json.Marshal(raw.json)
+}
