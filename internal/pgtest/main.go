@@ -1,0 +1,49 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs a package's tests, ends the shared server and fails when a goroutine is left over:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+// options are goleak's, for goroutines of libraries that cannot be ended.
+func Main(m *testing.M, options ...goleak.Option) {
+	os.Exit(runMain(m, options))
+}
+
+func runMain(m *testing.M, options []goleak.Option) int {
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest: ending the shared server:", err)
+		code = max(code, 1)
+	}
+	// A failed test may well leave goroutines; they'd only hide why it failed.
+	if code == 0 {
+		if err := goleak.Find(options...); err != nil {
+			fmt.Fprintln(os.Stderr, "pgtest: goroutines left after the tests:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// closeShared ends the shared server if a test started it.
+func closeShared() error {
+	if !started.Load() {
+		return nil
+	}
+	c, err := shared()
+	if err != nil {
+		return nil //nolint:nilerr // the tests that wanted the server have reported it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	defer cancel()
+	return c.close(ctx)
+}
