@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sched-sidecar/sched/examples/carryover/books"
+)
+
+// audit checks the books and prints the result.
+func audit(ctx context.Context, st *stage) error {
+	report, err := books.Check(ctx, st.pool)
+	if err != nil {
+		return err
+	}
+	st.out.say("audit trail: %d attempts started for %d tasks; %d died or failed on the way and left nothing in the books",
+		report.Started, report.Tasks, report.Started-report.Completed)
+	st.out.say("the books: %s due, %s carried", money(report.DueCents), money(report.CarriedCents))
+	st.out.print("carryover: %d orders, %d carried exactly once, %d lost, %d twice, %d rescued, %.1f s",
+		report.Orders, report.Once, report.Lost, report.Twice, report.Rescued, st.out.elapsed().Seconds())
+	return verdict(report, st.orders)
+}
+
+// verdict is nil when the books are in order and the demo showed what it is for.
+func verdict(report books.Report, orders int) error {
+	var errs []error
+	for _, problem := range report.Problems() {
+		errs = append(errs, errors.New(problem))
+	}
+	if report.Orders != int64(orders) {
+		errs = append(errs, fmt.Errorf("%d orders are in the books, not %d", report.Orders, orders))
+	}
+	if report.Rescued == 0 {
+		errs = append(errs, errors.New("no task was rescued: the kill hit nothing in flight"))
+	}
+	return errors.Join(errs...)
+}
+
+// money writes cents as an amount.
+func money(cents int64) string {
+	sign := ""
+	if cents < 0 {
+		sign, cents = "-", -cents
+	}
+	return fmt.Sprintf("%s%s.%02d", sign, thousands(cents/100), cents%100)
+}
