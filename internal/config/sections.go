@@ -1,0 +1,158 @@
+package config
+
+import "time"
+
+const (
+	secondNs = float64(time.Second)
+	hourNs   = float64(time.Hour)
+	milliNs  = float64(time.Millisecond)
+)
+
+// Sections returns the table of keys, in the order of docs/config.md.
+func Sections() []Section {
+	return []Section{
+		{"Database and app", connectionFields()},
+		{"What this sidecar takes", intakeFields()},
+		{"One task", taskFields()},
+		{"Timing", timingFields()},
+		{"Admin and log", adminFields()},
+	}
+}
+
+func connectionFields() []Field {
+	return []Field{
+		{
+			Key: "database.url", Values: "postgres://user:password@host:5432/db or host=… user=…",
+			Doc: "The Postgres database that holds the tasks. Not set anywhere: DATABASE_URL, and without that the PG* variables and libpq's defaults.",
+		},
+		{
+			Key: "database.pool_max", Min: 4, Max: 1000,
+			Doc:    "The most connections this sidecar opens.",
+			Advice: "4 are needed to listen, claim, settle and beat at once; above some tens put a pooler or more sidecars to work",
+		},
+		{
+			Key: "app.url", Values: "http://host:port or https://host:port, with a path if need be",
+			Doc: "Where tasks are delivered: POST {app.url}/{kind}.",
+		},
+		{
+			Key: "app.health_path", Values: "empty, or a path that starts with /",
+			Doc: "Asked for with GET to see whether the app lives; any answer will do. Empty: a TCP connection is sign enough.",
+		},
+		{
+			Key: "app.secrets", NoFlag: true, Values: "whsec_ and the base64 of 24 to 64 bytes, each",
+			Doc: "Sign every delivery in the form of Standard Webhooks. While secrets are being rotated list the new and the old: each adds a signature. Empty: no signature.",
+		},
+	}
+}
+
+func intakeFields() []Field {
+	return []Field{
+		{
+			Key: "queues", Values: "base names: lower-case letters, digits, single - and _",
+			Doc: "Claim from these queues only. Empty: from all.",
+		},
+		{
+			Key: "kinds", Values: "names of kinds",
+			Doc: "Claim these kinds only. Empty: all.",
+		},
+		{
+			Key: "labels", Values: "key: value pairs of text",
+			Doc: "What a task's selector is matched against: all of its pairs must be here. As a variable or flag: zone=a,gpu=yes.",
+		},
+		{
+			Key: "slots.ceiling", Min: 1, Max: 5000,
+			Doc:    "The most tasks that run at once here.",
+			Advice: "one sidecar carries up to 5000; more sidecars carry more",
+		},
+		{
+			Key: "slots.initial", Min: 0, Max: 5000, Values: "0 to slots.ceiling",
+			Doc:    "How many tasks may run at once to begin with. 0: the ceiling.",
+			Advice: "at most slots.ceiling",
+		},
+	}
+}
+
+func taskFields() []Field {
+	return []Field{
+		{
+			Key: "default_timeout", Min: milliNs, Max: 168 * hourNs,
+			Doc:    "How long an attempt may take when its task doesn't say.",
+			Advice: "work longer than a week is better cut into tasks",
+		},
+		{
+			Key: "max_response_bytes", Min: 1 << 10, Max: 64 << 20,
+			Doc:    "The longest answer of the app that is read, in bytes. A longer one fails the attempt.",
+			Advice: "the answer is stored with the task: keep large results elsewhere and answer with where",
+		},
+		{
+			Key: "retry.base", Min: milliNs, Max: hourNs,
+			Doc:    "The delay before the second attempt; it doubles with each further one.",
+			Advice: "start shorter: the delay doubles by itself",
+		},
+		{
+			Key: "retry.cap", Min: milliNs, Max: 24 * hourNs,
+			Doc:    "The longest delay between attempts; at least retry.base.",
+			Advice: "a task that is tried less than daily is better enqueued again by hand",
+		},
+		{
+			Key: "retry.jitter", Min: 0, Max: 1,
+			Doc:    "By what share of itself a delay varies at random, up or down, so that tasks that failed together don't return together.",
+			Advice: "0.2 is plus or minus 20 %",
+		},
+	}
+}
+
+func timingFields() []Field {
+	return []Field{
+		{
+			Key: "poll_interval", Min: 10 * milliNs, Max: secondNs,
+			Doc:    "How often an idle sidecar looks for tasks that no notification announced; jittered.",
+			Advice: "a second bounds how late a task whose wake-up was lost can start; more often than every 10ms is work for nothing",
+		},
+		{
+			Key: "heartbeat_interval", Min: 50 * milliNs, Max: 60 * secondNs,
+			Doc:    "How often the sidecar shows that it lives. Three must fit into fence_after.",
+			Advice: "the same on every sidecar; 5s is well tried",
+		},
+		{
+			Key: "fence_after", Min: 150 * milliNs, Max: 600 * secondNs,
+			Doc:    "Without a heartbeat for this long the sidecar stops claiming and cancels what it runs, before others take it over. At least three heartbeat_interval, less than evict_after.",
+			Advice: "between three heartbeats and evict_after",
+		},
+		{
+			Key: "evict_after", Min: 200 * milliNs, Max: 1200 * secondNs,
+			Doc:    "A sidecar whose heartbeat stands still for this long is taken for dead and its tasks run elsewhere. The same on every sidecar: whichever leads applies its own.",
+			Advice: "longer than fence_after",
+		},
+		{
+			Key: "shutdown_grace", Min: 0, Max: hourNs,
+			Doc:    "How long running tasks may take to finish at a shutdown; what is left is handed back unspent. Below the grace period of whatever stops the process (Kubernetes: 30s).",
+			Advice: "0 hands everything back at once",
+		},
+	}
+}
+
+func adminFields() []Field {
+	return []Field{
+		{
+			Key: "admin.addr", Values: "host:port; port 0 takes a free one",
+			Doc: "Where metrics, health and the console are served. Without a host: on loopback.",
+		},
+		{
+			Key: "admin.expose", Values: "true or false",
+			Doc: "Allows an admin.addr that other machines reach. There is no login: put a network policy before it.",
+		},
+		{
+			Key: "admin.pprof", Values: "true or false",
+			Doc: "Serves Go's profiles under /debug/pprof/ there.",
+		},
+		{
+			Key: "log.level", Values: "debug, info, warn or error",
+			Doc: "The least level that is logged.",
+		},
+		{
+			Key: "log.format", Values: "text or json",
+			Doc: "How a line of the log is written, on standard error.",
+		},
+	}
+}

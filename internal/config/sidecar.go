@@ -1,0 +1,120 @@
+package config
+
+import (
+	"net"
+	"time"
+)
+
+// Sidecar is the configuration of one sidecar. The koanf tags are the keys of
+// the file; what each means is in [Fields] and docs/config.md.
+type Sidecar struct {
+	Database Database          `koanf:"database"`
+	App      App               `koanf:"app"`
+	Queues   []string          `koanf:"queues"` // empty: all
+	Kinds    []string          `koanf:"kinds"`  // empty: all
+	Labels   map[string]string `koanf:"labels"`
+	Slots    Slots             `koanf:"slots"`
+
+	DefaultTimeout   time.Duration `koanf:"default_timeout"`
+	MaxResponseBytes int64         `koanf:"max_response_bytes"`
+	ShutdownGrace    time.Duration `koanf:"shutdown_grace"`
+
+	PollInterval      time.Duration `koanf:"poll_interval"`
+	HeartbeatInterval time.Duration `koanf:"heartbeat_interval"`
+	FenceAfter        time.Duration `koanf:"fence_after"`
+	EvictAfter        time.Duration `koanf:"evict_after"`
+
+	Retry Retry `koanf:"retry"`
+	Admin Admin `koanf:"admin"`
+	Log   Log   `koanf:"log"`
+}
+
+// Database says where the tasks are.
+type Database struct {
+	// URL in either of libpq's forms. Empty leaves everything to the PG*
+	// variables and to libpq's defaults.
+	URL     DSN `koanf:"url"`
+	PoolMax int `koanf:"pool_max"`
+}
+
+// App says where the app that executes the tasks is.
+type App struct {
+	URL string `koanf:"url"`
+	// HealthPath is asked for with GET; empty means that a TCP connection is
+	// sign of life enough.
+	HealthPath string `koanf:"health_path"`
+	// Secrets sign the requests to the app, in the form of Standard Webhooks.
+	// More than one, while they are being rotated: each adds a signature.
+	Secrets []Secret `koanf:"secrets"`
+}
+
+// Slots bounds how many tasks run at once.
+type Slots struct {
+	// Initial is the number at the start; 0 means Ceiling. See [Slots.Start].
+	Initial int `koanf:"initial"`
+	Ceiling int `koanf:"ceiling"`
+}
+
+// Start returns the number of slots to begin with.
+func (s Slots) Start() int {
+	if s.Initial == 0 {
+		return s.Ceiling
+	}
+
+	return s.Initial
+}
+
+// Retry is the delay before a failed task runs again: Base × 2^n, at most Cap,
+// spread by ± Jitter (a share).
+type Retry struct {
+	Base   time.Duration `koanf:"base"`
+	Cap    time.Duration `koanf:"cap"`
+	Jitter float64       `koanf:"jitter"`
+}
+
+// Admin is the listener of metrics, health and the console.
+type Admin struct {
+	Addr string `koanf:"addr"`
+	// Expose allows an address that other machines can reach.
+	Expose bool `koanf:"expose"`
+	Pprof  bool `koanf:"pprof"`
+}
+
+// ListenAddr is the address to bind. ":9464" means loopback unless Expose says
+// otherwise, where Go's net.Listen would take all interfaces.
+func (a Admin) ListenAddr() string {
+	host, port, err := net.SplitHostPort(a.Addr)
+	if err != nil || host != "" || a.Expose {
+		return a.Addr
+	}
+
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `koanf:"level"`
+	Format string `koanf:"format"`
+}
+
+// DefaultSidecar returns the configuration of a sidecar that was told nothing.
+func DefaultSidecar() Sidecar {
+	return Sidecar{
+		Database: Database{PoolMax: 10},
+		App:      App{URL: "http://127.0.0.1:8080"},
+		Slots:    Slots{Ceiling: 64},
+
+		DefaultTimeout:   5 * time.Minute,
+		MaxResponseBytes: 1 << 20,
+		ShutdownGrace:    30 * time.Second,
+
+		PollInterval:      time.Second,
+		HeartbeatInterval: 5 * time.Second,
+		FenceAfter:        15 * time.Second,
+		EvictAfter:        20 * time.Second,
+
+		Retry: Retry{Base: 100 * time.Millisecond, Cap: 5 * time.Minute, Jitter: 0.2},
+		Admin: Admin{Addr: "127.0.0.1:9464"},
+		Log:   Log{Level: "info", Format: "text"},
+	}
+}
