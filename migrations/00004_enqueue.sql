@@ -211,14 +211,15 @@ COMMENT ON FUNCTION sched.new_task(text, jsonb, text, integer, timestamptz, json
 -- sched.add_queue(name, base, selector, protocol): makes the row of a queue, and River's beside it, so that River UI shows
 -- the queue. Returns whether the rows are there now. Never waits for another transaction that is doing the same: the
 -- advisory lock, held to the end of the transaction, is only tried; whoever doesn't get it leaves the row to the holder,
--- or to the leader, which finds queues by their tasks.
+-- or to the leader, which finds queues by their tasks. Names share 256 locks, so that a transaction with ever so many new
+-- queues can't fill the lock table.
 -- +goose StatementBegin
 CREATE FUNCTION sched.add_queue(name text, base text, selector jsonb, protocol text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('sched.queue:' || add_queue.name, 0)) THEN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('sched.queue:' || (hashtext(add_queue.name) & 255), 0)) THEN
         RETURN false;
     END IF;
     INSERT INTO sched.queue (name, base, selector, protocol)
