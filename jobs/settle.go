@@ -1,0 +1,280 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sched-sidecar/sched/sql/dbq"
+)
+
+const (
+	settleBatchMax     = 1000
+	settleTimeout      = 10 * time.Second
+	settleBackoffMin   = 50 * time.Millisecond
+	settleBackoffMax   = time.Second
+	settleLockedRecess = 100 * time.Millisecond
+)
+
+// Verdict is what became of an outcome that was to be written.
+type Verdict uint8
+
+// The verdicts of [Settler.Settle].
+const (
+	// Settled: the outcome is written, durably.
+	Settled Verdict = iota + 1
+	// Replayed: this attempt was settled before, by an earlier try whose answer
+	// was lost or by the app itself. Nothing changed.
+	Replayed
+	// Refused: the lease owns no running attempt any more. Nothing changed.
+	Refused
+)
+
+// Settlement is one attempt's outcome on its way to the database.
+type Settlement struct {
+	TaskID  int64
+	Lease   Lease
+	Outcome Outcome
+}
+
+// SettleResult says what became of a [Settlement]. State is the task's status
+// after it, empty unless it was written now.
+type SettleResult struct {
+	Verdict Verdict
+	State   string
+}
+
+// Settler writes outcomes in groups: whatever arrives while one statement is
+// under way goes into the next, so a lone outcome is written at once and a
+// flood shares commits. A failing database keeps outcomes waiting, bounded by
+// the callers, since each waits for its own.
+type Settler struct {
+	db     dbq.Querier
+	logger *slog.Logger
+	// Observe, when set, is told of each statement's batch size and duration.
+	Observe func(size int, took time.Duration)
+
+	mu      sync.Mutex
+	pending []*settleCall
+	ready   chan struct{} // capacity 1: there is something pending
+}
+
+type settleCall struct {
+	Settlement
+	done chan SettleResult // capacity 1
+	ctx  context.Context
+}
+
+// NewSettler returns a settler that writes through db once [Settler.Run] runs.
+func NewSettler(db dbq.Querier, logger *slog.Logger) *Settler {
+	return &Settler{db: db, logger: logger, ready: make(chan struct{}, 1)}
+}
+
+// Settle writes one outcome and returns what became of it. It waits as long as
+// the database is away or the task's row is locked by the app; it fails only
+// with ctx's error.
+func (s *Settler) Settle(ctx context.Context, settlement Settlement) (SettleResult, error) {
+	call := &settleCall{Settlement: settlement, done: make(chan SettleResult, 1), ctx: ctx}
+	s.push(call)
+	select {
+	case result := <-call.done:
+		return result, nil
+	case <-ctx.Done():
+		return SettleResult{}, fmt.Errorf("task %d: outcome %s not written: %w", settlement.TaskID, settlement.Outcome.Kind, context.Cause(ctx))
+	}
+}
+
+func (s *Settler) push(calls ...*settleCall) {
+	s.mu.Lock()
+	s.pending = append(s.pending, calls...)
+	s.mu.Unlock()
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take removes up to one batch of calls that somebody still waits for.
+func (s *Settler) take() []*settleCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	batch := make([]*settleCall, 0, min(len(s.pending), settleBatchMax))
+	var i int
+	for ; i < len(s.pending) && len(batch) < settleBatchMax; i++ {
+		if s.pending[i].ctx.Err() == nil {
+			batch = append(batch, s.pending[i])
+		}
+	}
+	s.pending = append(s.pending[:0:0], s.pending[i:]...)
+	if len(s.pending) > 0 {
+		select {
+		case s.ready <- struct{}{}:
+		default:
+		}
+	}
+	return batch
+}
+
+// Run writes outcomes until ctx ends.
+func (s *Settler) Run(ctx context.Context) error {
+	backoff := settleBackoffMin
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.ready:
+		}
+		batch := s.take()
+		if len(batch) == 0 {
+			continue
+		}
+		locked, err := s.write(ctx, batch)
+		switch {
+		case err == nil:
+			backoff = settleBackoffMin
+			s.retryLater(ctx, locked)
+		case ctx.Err() != nil:
+			return nil
+		case isDataError(err) && len(batch) > 1:
+			s.writeOneByOne(ctx, batch)
+		case isDataError(err):
+			s.replaceUnstorable(batch[0], err)
+		default:
+			s.logger.WarnContext(ctx, "outcomes wait: the database does not take them",
+				slog.Int("outcomes", len(batch)), slog.Duration("retry_in", backoff), slog.Any("error", err))
+			s.push(batch...)
+			if !wait(ctx, backoff) {
+				return nil
+			}
+			backoff = min(2*backoff, settleBackoffMax)
+		}
+	}
+}
+
+// write sends one batch. It answers all calls but those whose rows are locked.
+func (s *Settler) write(ctx context.Context, batch []*settleCall) (locked []*settleCall, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	started := time.Now()
+	rows, err := s.db.TaskSettle(ctx, settleParams(batch))
+	if err != nil {
+		return nil, err
+	}
+	if s.Observe != nil {
+		s.Observe(len(batch), time.Since(started))
+	}
+	type key struct {
+		id     int64
+		micros int64
+	}
+	byLease := make(map[key]*dbq.TaskSettleRow, len(rows))
+	for i := range rows {
+		byLease[key{rows[i].ID, rows[i].AttemptedAt.UnixMicro()}] = &rows[i]
+	}
+	for _, call := range batch {
+		row := byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}]
+		switch {
+		case row == nil:
+			return nil, fmt.Errorf("settle of task %d got no verdict", call.TaskID)
+		case row.Verdict == "locked":
+			locked = append(locked, call)
+		case row.Verdict == "settled":
+			call.done <- SettleResult{Verdict: Settled, State: row.State}
+		case row.Verdict == "replayed":
+			call.done <- SettleResult{Verdict: Replayed}
+		default:
+			call.done <- SettleResult{Verdict: Refused}
+		}
+	}
+	return locked, nil
+}
+
+func settleParams(batch []*settleCall) dbq.TaskSettleParams {
+	n := len(batch)
+	params := dbq.TaskSettleParams{
+		Ids: make([]int64, n), WorkerIds: make([]string, n), AttemptedAts: make([]time.Time, n),
+		Outcomes: make([]string, n), DelaysMs: make([]int64, n), Errors: make([]string, n), Outputs: make([][]byte, n),
+	}
+	for i, call := range batch {
+		params.Ids[i] = call.TaskID
+		params.WorkerIds[i] = call.Lease.WorkerID
+		params.AttemptedAts[i] = call.Lease.AttemptedAt
+		params.Outcomes[i] = call.Outcome.Kind.String()
+		params.DelaysMs[i] = call.Outcome.Delay.Milliseconds()
+		params.Errors[i] = call.Outcome.Error
+		if len(call.Outcome.Output) > 0 {
+			params.Outputs[i] = call.Outcome.Output
+		}
+	}
+	return params
+}
+
+// writeOneByOne keeps one outcome that Postgres can't store from holding up the
+// rest of its batch.
+func (s *Settler) writeOneByOne(ctx context.Context, batch []*settleCall) {
+	for _, call := range batch {
+		locked, err := s.write(ctx, []*settleCall{call})
+		switch {
+		case err == nil:
+			s.retryLater(ctx, locked)
+		case isDataError(err):
+			s.replaceUnstorable(call, err)
+		default:
+			s.push(call)
+		}
+	}
+}
+
+// replaceUnstorable turns an outcome that Postgres refuses as data (JSON with
+// \u0000, say) into a failure that says so, and queues that.
+func (s *Settler) replaceUnstorable(call *settleCall, err error) {
+	call.Outcome = Outcome{
+		Kind:  OutcomeDiscard,
+		Error: fmt.Sprintf("the attempt's outcome (%s) can't be stored: %s", call.Outcome.Kind, pgMessage(err)),
+	}
+	s.push(call)
+}
+
+// retryLater asks again for rows that an app holds locked, after a short recess
+// and without holding up the others.
+func (s *Settler) retryLater(ctx context.Context, locked []*settleCall) {
+	if len(locked) == 0 {
+		return
+	}
+	time.AfterFunc(settleLockedRecess, func() {
+		if ctx.Err() == nil {
+			s.push(locked...)
+		}
+	})
+}
+
+// isDataError reports whether Postgres refused the values themselves (class 22),
+// which trying again cannot mend.
+func isDataError(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && len(pgErr.Code) == 5 && pgErr.Code[:2] == "22"
+}
+
+func pgMessage(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Message
+	}
+	return err.Error()
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,257 @@
+package routing
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sched-sidecar/sched/sql/dbq"
+)
+
+// ErrEvicted is returned by [Registry.Beat] when the registration has ended:
+// the fleet gave its tasks to others, and it must register anew.
+var ErrEvicted = errors.New("worker was evicted")
+
+// maxLost is how many workers may die with a task before it counts as the cause.
+const maxLost = 3
+
+// rescueBatch bounds one rescue statement; a rescue repeats it until done.
+const rescueBatch = 1000
+
+// State is a registration's place in its lifecycle, which only moves forward:
+// pending → active → draining → done, or evicted from any of the first three.
+type State string
+
+// The states of a registration.
+const (
+	StatePending  State = "pending"
+	StateActive   State = "active"
+	StateDraining State = "draining"
+	StateDone     State = "done"
+)
+
+// Worker describes a registration.
+type Worker struct {
+	ID        string
+	ClientID  string // the sidecar process, and its River client
+	Hostname  string
+	PID       int
+	Version   string
+	AppURL    string
+	Labels    map[string]string
+	Queues    []string // base names it is narrowed to; nil: all
+	Kinds     []string // kinds it is narrowed to; nil: all
+	Protocols []string
+	Slots     int
+	Ceiling   int
+}
+
+// Load is the part of a registration that changes.
+type Load struct {
+	Running   int
+	Slots     int
+	Ceiling   int
+	RoundTrip time.Duration // of the previous heartbeat
+}
+
+// Rescued is a task that was taken away from a dead worker.
+type Rescued struct {
+	TaskID   int64
+	Kind     string
+	WorkerID string
+	State    string // available, cancelled, or discarded
+}
+
+// DB is what the registry needs of a connection pool.
+type DB interface {
+	dbq.DBTX
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Registry reads and writes sched.worker.
+type Registry struct {
+	db DB
+	q  *dbq.Queries
+}
+
+// NewRegistry returns a registry over db.
+func NewRegistry(db DB) *Registry { return &Registry{db: db, q: dbq.New(db)} }
+
+// NewWorkerID returns a fresh random id for a registration.
+func NewWorkerID() string {
+	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
+	for i, b := range raw {
+		raw[i] = alphabet[int(b)%len(alphabet)]
+	}
+	return "w-" + string(raw[:])
+}
+
+// Register starts a registration in state pending.
+func (r *Registry) Register(ctx context.Context, w Worker) error {
+	labels, err := json.Marshal(w.Labels)
+	if err != nil {
+		return fmt.Errorf("labels: %w", err)
+	}
+	if w.Labels == nil {
+		labels = []byte("{}")
+	}
+	err = r.q.WorkerRegister(ctx, dbq.WorkerRegisterParams{
+		ID: w.ID, ClientID: w.ClientID, Hostname: w.Hostname, Pid: int32(w.PID), Version: w.Version, AppUrl: w.AppURL,
+		Labels: labels, Queues: w.Queues, Kinds: w.Kinds, Protocols: w.Protocols,
+		Slots: int32(w.Slots), Ceiling: int32(w.Ceiling),
+	})
+	if err != nil {
+		return fmt.Errorf("register worker %s: %w", w.ID, err)
+	}
+	return nil
+}
+
+// Move takes a registration on to state to. It reports false when the
+// registration had already gone further, or was evicted.
+func (r *Registry) Move(ctx context.Context, workerID string, to State, reason string) (bool, error) {
+	var from []string
+	switch to {
+	case StateActive:
+		from = []string{string(StatePending)}
+	case StateDraining:
+		from = []string{string(StatePending), string(StateActive)}
+	case StateDone:
+		from = []string{string(StatePending), string(StateActive), string(StateDraining)}
+	default:
+		return false, fmt.Errorf("worker %s: no move leads to state %q", workerID, to)
+	}
+	n, err := r.q.WorkerMove(ctx, dbq.WorkerMoveParams{ID: workerID, ToState: string(to), FromStates: from, Reason: reason})
+	if err != nil {
+		return false, fmt.Errorf("move worker %s to %s: %w", workerID, to, err)
+	}
+	return n == 1, nil
+}
+
+// Beat writes one heartbeat with the load. It returns [ErrEvicted] when the
+// registration has ended.
+func (r *Registry) Beat(ctx context.Context, workerID string, load Load) error {
+	n, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
+		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
+		RttMs: float32(load.RoundTrip.Seconds() * 1000),
+	})
+	if err != nil {
+		return fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
+	}
+	if n == 0 {
+		return ErrEvicted
+	}
+	return nil
+}
+
+// Beats returns the heartbeats of all live registrations.
+func (r *Registry) Beats(ctx context.Context) ([]Beat, error) {
+	rows, err := r.q.WorkerBeats(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats: %w", err)
+	}
+	beats := make([]Beat, len(rows))
+	for i, row := range rows {
+		beats[i] = Beat{WorkerID: row.ID, Seq: row.HeartbeatSeq}
+	}
+	return beats, nil
+}
+
+// Evict ends a dead worker's registration and makes its tasks available, in one
+// transaction. It does nothing, and reports false, when the worker beat
+// meanwhile. Tasks whose rows an app holds locked stay for [Registry.Sweep].
+func (r *Registry) Evict(ctx context.Context, dead Beat, reason string) (evicted bool, rescued []Rescued, err error) {
+	tx, err := r.db.Begin(ctx)
+	if err != nil {
+		return false, nil, fmt.Errorf("evict worker %s: %w", dead.WorkerID, err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // no-op after the commit
+	q := r.q.WithTx(tx)
+	n, err := q.WorkerEvict(ctx, dbq.WorkerEvictParams{ID: dead.WorkerID, HeartbeatSeq: dead.Seq, Reason: reason})
+	if err != nil {
+		return false, nil, fmt.Errorf("evict worker %s: %w", dead.WorkerID, err)
+	}
+	if n == 0 {
+		return false, nil, nil
+	}
+	rescued, err = rescue(ctx, q, []string{dead.WorkerID})
+	if err != nil {
+		return false, nil, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return false, nil, fmt.Errorf("evict worker %s: %w", dead.WorkerID, err)
+	}
+	return true, rescued, nil
+}
+
+// Sweep rescues tasks that ended registrations still own.
+func (r *Registry) Sweep(ctx context.Context) ([]Rescued, error) {
+	gone, err := r.q.WorkerGone(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find tasks of gone workers: %w", err)
+	}
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	return rescue(ctx, r.q, gone)
+}
+
+// Forget deletes registrations that ended more than keep ago, and logged
+// attempts of tasks that no longer exist.
+func (r *Registry) Forget(ctx context.Context, keep time.Duration) error {
+	if _, err := r.q.WorkerForget(ctx, keep.Seconds()); err != nil {
+		return fmt.Errorf("forget ended workers: %w", err)
+	}
+	if _, err := r.q.AttemptLogSweep(ctx, dbq.AttemptLogSweepParams{KeepSeconds: keep.Seconds(), Max: rescueBatch}); err != nil {
+		return fmt.Errorf("forget logged attempts: %w", err)
+	}
+	return nil
+}
+
+// ServableQueues returns the queues whose selector the labels satisfy, whose
+// protocol is among protocols, and whose base name is in bases (nil: any).
+func (r *Registry) ServableQueues(ctx context.Context, labels map[string]string, protocols, bases []string) ([]string, error) {
+	encoded, err := json.Marshal(labels)
+	if err != nil {
+		return nil, fmt.Errorf("labels: %w", err)
+	}
+	if labels == nil {
+		encoded = []byte("{}")
+	}
+	queues, err := r.q.QueueServable(ctx, dbq.QueueServableParams{Labels: encoded, Protocols: protocols, Bases: bases})
+	if err != nil {
+		return nil, fmt.Errorf("read queues: %w", err)
+	}
+	return queues, nil
+}
+
+// DiscoverQueues makes queue rows for tasks that were inserted into a queue
+// without one, by a River client or while another transaction made the row.
+func (r *Registry) DiscoverQueues(ctx context.Context) error {
+	if err := r.q.QueueDiscover(ctx); err != nil {
+		return fmt.Errorf("discover queues: %w", err)
+	}
+	return nil
+}
+
+func rescue(ctx context.Context, q *dbq.Queries, workerIDs []string) ([]Rescued, error) {
+	var all []Rescued
+	for {
+		rows, err := q.TaskRescue(ctx, dbq.TaskRescueParams{WorkerIds: workerIDs, MaxLost: maxLost, Max: rescueBatch})
+		if err != nil {
+			return nil, fmt.Errorf("rescue tasks of %v: %w", workerIDs, err)
+		}
+		for _, row := range rows {
+			all = append(all, Rescued{TaskID: row.ID, Kind: row.Kind, WorkerID: row.WorkerID, State: row.State})
+		}
+		if len(rows) < rescueBatch {
+			return all, nil
+		}
+	}
+}

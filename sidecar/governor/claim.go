@@ -1,0 +1,172 @@
+package governor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sql/dbq"
+)
+
+const (
+	claimTimeout = 10 * time.Second
+	// claimMax bounds one claim. A claim that comes back full is followed by
+	// another at once, so it limits memory and lock time, not throughput.
+	claimMax = 500
+)
+
+// taskMetadata is the part of river_job.metadata that a dispatch needs.
+type taskMetadata struct {
+	TimeoutMS int64             `json:"sched:timeout_ms"`
+	Batch     string            `json:"sched:batch"`
+	Headers   map[string]string `json:"sched:headers"`
+}
+
+// claim takes free slots, claims that many tasks and returns them as River jobs
+// of the one kind that River knows. River calls it from one goroutine at a time.
+func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow {
+	g.claimMu.Lock()
+	defer g.claimMu.Unlock()
+
+	queues := g.queues.Load()
+	if g.holds.any() || len(*queues) == 0 {
+		return nil
+	}
+	n := g.slots.take(min(riverMax, claimMax))
+	if n == 0 {
+		g.more.Store(true) // look again when a slot is free
+		return nil
+	}
+	g.more.Store(false)
+
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	if g.claimInDoubt {
+		if err := g.returnUnknownClaims(ctx); err != nil {
+			g.slots.free(n)
+			g.logClaimError(ctx, err)
+			return nil
+		}
+	}
+	worker := g.workerID()
+	started := time.Now()
+	rows, err := g.q.TaskClaim(ctx, dbq.TaskClaimParams{
+		Queues: *queues, Kinds: g.config.Kinds, SkipKinds: g.skips.active(started), Max: int32(n), WorkerID: worker,
+	})
+	g.slots.free(n - len(rows))
+	if err != nil {
+		// The statement may have been committed although its answer is lost.
+		g.claimInDoubt = true
+		g.logClaimError(ctx, err)
+		return nil
+	}
+	g.claimErrorLogged = false
+	g.metrics.claims.Inc()
+	g.metrics.claimed.Add(float64(len(rows)))
+	g.more.Store(len(rows) == n)
+	if len(rows) == claimMax {
+		g.pilot.wake()
+	}
+	return g.begin(worker, rows, time.Now())
+}
+
+// begin registers the claimed tasks as running and wraps them for River.
+func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) []*rivertype.JobRow {
+	slices.SortFunc(rows, func(a, b dbq.TaskClaimRow) int {
+		if a.Priority != b.Priority {
+			return int(a.Priority) - int(b.Priority)
+		}
+		if c := a.ScheduledAt.Compare(b.ScheduledAt); c != 0 {
+			return c
+		}
+		return int(a.ID - b.ID)
+	})
+	result := make([]*rivertype.JobRow, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x := g.newExecution(worker, row, now)
+		g.running.add(x)
+		attemptedAt := row.AttemptedAt
+		result[i] = &rivertype.JobRow{
+			ID: row.ID, Kind: riverKind, Queue: producerQueue, State: rivertype.JobStateRunning,
+			Attempt: int(row.Attempt), MaxAttempts: int(row.MaxAttempts), AttemptedAt: &attemptedAt,
+			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt, Priority: int(row.Priority),
+			EncodedArgs: emptyJSON, Metadata: emptyJSON,
+		}
+	}
+	return result
+}
+
+var emptyJSON = []byte("{}")
+
+func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.Time) *execution {
+	var meta taskMetadata
+	if len(row.Metadata) > len(emptyJSON) {
+		// Foreign clients may have put anything there. What doesn't fit is left
+		// at its default; the task is none the worse for it.
+		_ = json.Unmarshal(row.Metadata, &meta)
+	}
+	timeout := g.config.DefaultTimeout
+	if meta.TimeoutMS > 0 {
+		timeout = time.Duration(meta.TimeoutMS) * time.Millisecond
+	}
+	ctx, cancel := context.WithCancelCause(g.workCtx)
+	x := &execution{
+		task: dispatch.Task{
+			ID: row.ID, Kind: row.Kind, Queue: row.Queue,
+			Attempt: int(row.Attempt), MaxAttempts: int(row.MaxAttempts), Priority: int(row.Priority),
+			Args: row.Args, Headers: meta.Headers, Batch: meta.Batch,
+			Lease:     jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt},
+			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt,
+		},
+		started: now,
+		ctx:     ctx,
+		cancel:  cancel,
+		later:   make(chan jobs.Outcome, 1),
+	}
+	if timeout > 0 {
+		x.task.Deadline = now.Add(timeout)
+	}
+	return x
+}
+
+// returnUnknownClaims hands back tasks that the database says we run but that no
+// execution knows of: the claim whose answer was lost got them. Runs under
+// claimMu, so nothing is being claimed meanwhile.
+func (g *Governor) returnUnknownClaims(ctx context.Context) error {
+	known := g.running.leases()
+	worker := g.workerID()
+	rows, err := g.q.TaskRunningOf(ctx, dbq.TaskRunningOfParams{WorkerID: worker, Max: claimMax})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		lease := jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt}
+		if _, ok := known[leaseKey{row.ID, row.AttemptedAt.UnixMicro()}]; ok {
+			continue
+		}
+		result, err := g.settler.Settle(ctx, jobs.Settlement{TaskID: row.ID, Lease: lease, Outcome: jobs.Outcome{Kind: jobs.OutcomeHandBack}})
+		if err != nil {
+			return err
+		}
+		g.config.Logger.InfoContext(ctx, "task handed back: the answer to its claim was lost",
+			slog.Int64("task_id", row.ID), slog.Bool("written", result.Verdict == jobs.Settled))
+	}
+	g.claimInDoubt = false
+	return nil
+}
+
+func (g *Governor) logClaimError(ctx context.Context, err error) {
+	if g.claimErrorLogged || errors.Is(err, context.Canceled) {
+		return
+	}
+	g.claimErrorLogged = true
+	g.config.Logger.WarnContext(ctx, "claims fail; trying again at each poll", slog.Any("error", err))
+}

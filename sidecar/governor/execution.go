@@ -1,0 +1,274 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+)
+
+// riverKind is the only kind that River sees.
+const riverKind = "sched.task"
+
+// Revoker is implemented by dispatchers that can tell the app about an accepted
+// task that it should give up, since no call is open any more that could end.
+type Revoker interface {
+	Revoke(ctx context.Context, task *dispatch.Task, cause error) error
+}
+
+// execution is one attempt in this sidecar, from claim to settle.
+type execution struct {
+	task     dispatch.Task
+	started  time.Time
+	ctx      context.Context //nolint:containedctx // lives as long as the attempt
+	cancel   context.CancelCauseFunc
+	accepted atomic.Bool
+	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task
+}
+
+type leaseKey struct {
+	taskID int64
+	micros int64
+}
+
+func (x *execution) key() leaseKey {
+	return leaseKey{x.task.ID, x.task.Lease.AttemptedAt.UnixMicro()}
+}
+
+// executions are the attempts that hold a slot.
+type executions struct {
+	mu      sync.Mutex
+	byLease map[leaseKey]*execution
+}
+
+func (e *executions) add(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byLease == nil {
+		e.byLease = map[leaseKey]*execution{}
+	}
+	e.byLease[x.key()] = x
+}
+
+func (e *executions) remove(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.byLease, x.key())
+}
+
+func (e *executions) get(key leaseKey) *execution {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.byLease[key]
+}
+
+// all returns the attempts for which match holds.
+func (e *executions) all(match func(*execution) bool) []*execution {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var found []*execution
+	for _, x := range e.byLease {
+		if match(x) {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+func (e *executions) leases() map[leaseKey]struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	keys := make(map[leaseKey]struct{}, len(e.byLease))
+	for key := range e.byLease {
+		keys[key] = struct{}{}
+	}
+	return keys
+}
+
+func (e *executions) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.byLease)
+}
+
+// riverArgs stands for any task's args; they travel in the execution.
+type riverArgs struct{}
+
+func (riverArgs) Kind() string { return riverKind }
+
+// riverWorker is the one worker that River knows.
+type riverWorker struct {
+	river.WorkerDefaults[riverArgs]
+	governor *Governor
+}
+
+// Timeout is River's to leave alone: deadlines are the governor's.
+func (*riverWorker) Timeout(*river.Job[riverArgs]) time.Duration { return -1 }
+
+// Work runs one attempt to its settled end. It always succeeds for River, whose
+// completer has nothing to write.
+func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
+	x := w.governor.running.get(leaseKey{job.ID, job.AttemptedAt.UnixMicro()})
+	if x == nil {
+		return fmt.Errorf("task %d has no execution", job.ID) // cannot happen: begin adds it first
+	}
+	w.governor.run(x)
+	return nil
+}
+
+// run dispatches the task, writes the outcome, and only then frees the slot.
+func (g *Governor) run(x *execution) {
+	defer func() {
+		x.cancel(nil)
+		g.running.remove(x)
+		g.slots.free(1)
+		g.finished()
+	}()
+	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
+	outcome := g.dispatch(x)
+	g.metrics.observeDispatch(outcome.Kind, time.Since(x.started))
+	if outcome.UnknownKind {
+		g.skipKind(x)
+	} else if outcome.Kind != jobs.OutcomeHandBack {
+		g.skips.accept(x.task.Kind)
+	}
+	g.settle(x, outcome)
+}
+
+// dispatch hands the task to the app and returns the attempt's outcome, whatever
+// happens.
+func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			g.config.Logger.ErrorContext(x.ctx, "dispatcher panicked", slog.Int64("task_id", x.task.ID),
+				slog.Any("panic", recovered), slog.String("stack", string(debug.Stack())))
+			outcome = jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("the sidecar's dispatcher panicked: %v", recovered)}
+		}
+	}()
+	ctx := x.ctx
+	if !x.task.Deadline.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, x.task.Deadline, dispatch.ErrDeadline)
+		defer stop()
+	}
+	outcome = g.config.Dispatcher.Dispatch(ctx, &x.task)
+	if outcome.Kind != jobs.OutcomeAccepted {
+		return outcome
+	}
+	x.accepted.Store(true)
+	select {
+	case outcome = <-x.later:
+		return outcome
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		if revoker, ok := g.config.Dispatcher.(Revoker); ok && !errors.Is(cause, errSettledByApp) {
+			if err := revoker.Revoke(context.WithoutCancel(ctx), &x.task, cause); err != nil {
+				g.config.Logger.WarnContext(ctx, "the app doesn't know that its accepted task is over",
+					slog.Int64("task_id", x.task.ID), slog.Any("error", err))
+			}
+		}
+		return interrupted(cause, x)
+	}
+}
+
+// errSettledByApp ends the wait for an accepted task that the app completed in
+// its own transaction.
+var errSettledByApp = errors.New("settled by the app")
+
+// interrupted is the outcome of an accepted task that was ended from outside.
+func interrupted(cause error, x *execution) jobs.Outcome {
+	switch {
+	case errors.Is(cause, errSettledByApp):
+		return jobs.Outcome{Kind: jobs.OutcomeComplete}
+	case errors.Is(cause, dispatch.ErrDeadline):
+		return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("deadline exceeded: accepted, but not settled within %s", x.task.Deadline.Sub(x.started))}
+	case errors.Is(cause, dispatch.ErrCancelled):
+		return jobs.Outcome{Kind: jobs.OutcomeCancel, Error: "cancelled while it ran"}
+	default:
+		return jobs.Outcome{Kind: jobs.OutcomeHandBack}
+	}
+}
+
+// settle writes the outcome and waits until that is done, however long the
+// database is away, up to the end of a shutdown.
+func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
+	if outcome.Kind == jobs.OutcomeRetry && outcome.Delay == 0 {
+		outcome.Delay = g.config.Retry.Delay(x.task.Attempt-1, rand.Float64())
+	}
+	result, err := g.settler.Settle(g.settleCtx, jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome})
+	log := g.config.Logger.With(slog.Int64("task_id", x.task.ID), slog.String("kind", x.task.Kind),
+		slog.Int("attempt", x.task.Attempt), slog.String("outcome", outcome.Kind.String()))
+	switch {
+	case err != nil:
+		log.ErrorContext(g.settleCtx, "outcome not written; the task runs again after this worker's eviction", slog.Any("error", err))
+		return
+	case result.Verdict == jobs.Refused:
+		g.metrics.refused.Inc()
+		log.WarnContext(g.settleCtx, "settle refused: the lease is lost, nothing was changed", slog.String("lease", x.task.Lease.String()))
+		return
+	case result.Verdict == jobs.Replayed:
+		g.metrics.replayed.Inc()
+		return
+	}
+	g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
+	if outcome.Error != "" {
+		log.InfoContext(g.settleCtx, "attempt failed", slog.String("error", outcome.Error), slog.String("status", result.State))
+	}
+	if result.State == "retryable" || result.State == "scheduled" {
+		g.promoter.expect(time.Now().Add(outcome.Delay))
+	}
+}
+
+func (g *Governor) skipKind(x *execution) {
+	backoff, isNew := g.skips.refuse(x.task.Kind, time.Now())
+	if !isNew {
+		return
+	}
+	g.metrics.skipped.Inc()
+	g.config.Logger.WarnContext(x.ctx, "the app has no handler for this kind; handing its tasks back and not claiming it for a while",
+		slog.String("kind", x.task.Kind), slog.Duration("skip", backoff))
+	time.AfterFunc(backoff, g.pilot.wake)
+}
+
+// SettleAccepted writes the outcome of a task that the app accepted (202) and
+// now settles by its lease. It returns [jobs.ErrLeaseLost] when the lease owns no
+// running attempt, or ctx's error.
+func (g *Governor) SettleAccepted(ctx context.Context, taskID int64, lease jobs.Lease, outcome jobs.Outcome) error {
+	x := g.running.get(leaseKey{taskID, lease.AttemptedAt.UnixMicro()})
+	if outcome.Kind == jobs.OutcomeRetry && outcome.Delay == 0 {
+		failures := 0
+		if x != nil {
+			failures = x.task.Attempt - 1
+		}
+		outcome.Delay = g.config.Retry.Delay(failures, rand.Float64())
+	}
+	result, err := g.settler.Settle(ctx, jobs.Settlement{TaskID: taskID, Lease: lease, Outcome: outcome})
+	if err != nil {
+		return err
+	}
+	if result.Verdict == jobs.Refused {
+		g.metrics.refused.Inc()
+		return fmt.Errorf("task %d: %w", taskID, jobs.ErrLeaseLost)
+	}
+	if x != nil {
+		// Ends the wait for it; its own settle will be found a replay.
+		select {
+		case x.later <- outcome:
+		default:
+		}
+	}
+	if result.State == "retryable" || result.State == "scheduled" {
+		g.promoter.expect(time.Now().Add(outcome.Delay))
+	}
+	return nil
+}

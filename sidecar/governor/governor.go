@@ -1,0 +1,296 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/routing"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sql/dbq"
+)
+
+// SlotsMax is the largest ceiling of one sidecar (half of what River allows one
+// producer, so that River's own accounting never stands in the way).
+const SlotsMax = 5000
+
+// Config is what a governor needs. All fields without a note are required.
+type Config struct {
+	Pool       *pgxpool.Pool
+	Dispatcher dispatch.Dispatcher
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+
+	ClientID  string // unique to this process, at most 100 characters
+	Hostname  string // optional
+	PID       int    // optional
+	Version   string // optional
+	AppURL    string // optional
+	Labels    map[string]string
+	Protocols []string // what the dispatcher speaks
+	Queues    []string // base names to serve; nil: all
+	Kinds     []string // kinds to claim; nil: all
+
+	Slots   int // tasks at once at the start; 0..Ceiling
+	Ceiling int // hard maximum of slots; 1..SlotsMax
+
+	PollInterval      time.Duration // the longest a lost wake-up delays a task
+	HeartbeatInterval time.Duration
+	FenceAfter        time.Duration // without a heartbeat: claim nothing, end calls; < EvictAfter
+	EvictAfter        time.Duration // a worker's heartbeat stood still: it is dead
+	DefaultTimeout    time.Duration // of a task that names none; 0: none
+	Retry             jobs.RetryPolicy
+}
+
+// Governor claims tasks, has them dispatched, and settles them, within limits
+// that may change at any time. Its methods are safe for concurrent use.
+type Governor struct {
+	config   Config
+	q        *dbq.Queries
+	registry *routing.Registry
+	settler  *jobs.Settler
+	promoter *promoter
+	metrics  *metrics
+	pilot    *pilot
+	client   *river.Client[pgx.Tx]
+
+	slots   slots
+	holds   holds
+	skips   skips
+	running executions
+	worker  atomic.Pointer[string]
+	queues  atomic.Pointer[[]string] // sorted
+	foreign sync.Map                 // queue names found not to be ours
+	leading atomic.Bool
+	more    atomic.Bool // the last claim may have left something behind
+
+	claimMu          sync.Mutex
+	claimInDoubt     bool // guarded by claimMu: a claim's answer was lost
+	claimErrorLogged bool // guarded by claimMu
+
+	workCtx     context.Context //nolint:containedctx // parent of all attempts
+	cancelWork  context.CancelCauseFunc
+	settleCtx   context.Context //nolint:containedctx // ends when outcomes are given up
+	giveUp      context.CancelFunc
+	loops       *errgroup.Group
+	stopLoops   context.CancelFunc
+	idle        chan struct{} // capacity 1: an attempt ended while draining
+	stopOnce    sync.Once
+	stopResult  error
+	startedOnce atomic.Bool
+}
+
+// New returns a governor that does nothing until [Governor.Start].
+func New(config Config) (*Governor, error) {
+	if config.Ceiling < 1 || config.Ceiling > SlotsMax {
+		return nil, fmt.Errorf("ceiling %d is out of range 1..%d", config.Ceiling, SlotsMax)
+	}
+	if config.FenceAfter >= config.EvictAfter {
+		return nil, fmt.Errorf("fence after %s must be shorter than evict after %s: a worker must have ended its calls before others get its tasks",
+			config.FenceAfter, config.EvictAfter)
+	}
+	g := &Governor{
+		config:   config,
+		q:        dbq.New(config.Pool),
+		registry: routing.NewRegistry(config.Pool),
+		idle:     make(chan struct{}, 1),
+	}
+	g.settler = jobs.NewSettler(g.q, config.Logger)
+	g.promoter = newPromoter(g.q, config.Logger)
+	g.metrics = newMetrics(config.Registerer, g)
+	g.settler.Observe = g.metrics.observeSettle
+	g.pilot = &pilot{governor: g}
+	g.queues.Store(&[]string{})
+	g.holds.put(holdStarting)
+	if err := g.SetSlots(config.Slots); err != nil {
+		return nil, err
+	}
+
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &riverWorker{governor: g})
+	client, err := river.NewClient(newDriver(config.Pool, g.pilot), &river.Config{
+		ID:                  config.ClientID,
+		Schema:              "sched",
+		Queues:              map[string]river.QueueConfig{producerQueue: {MaxWorkers: 2 * SlotsMax}},
+		Workers:             workers,
+		FetchCooldown:       time.Millisecond,
+		FetchPollInterval:   max(config.PollInterval, time.Millisecond),
+		JobTimeout:          -1,
+		ReindexerIndexNames: []string{"sched_river_job_available", "sched_river_job_due", "sched_river_job_status_start"},
+		Logger:              slog.New(quietHandler{config.Logger.Handler()}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("river client: %w", err)
+	}
+	g.client = client
+	return g, nil
+}
+
+// Start registers the worker and begins to claim, unless a hold is on. The
+// governor runs until [Governor.Stop]; ctx bounds the start alone.
+func (g *Governor) Start(ctx context.Context) error {
+	if !g.startedOnce.CompareAndSwap(false, true) {
+		return errors.New("the governor was started before")
+	}
+	background := context.WithoutCancel(ctx)
+	g.workCtx, g.cancelWork = context.WithCancelCause(background)
+	g.settleCtx, g.giveUp = context.WithCancel(background)
+	loopCtx, stopLoops := context.WithCancel(background)
+	g.stopLoops = stopLoops
+	g.loops, loopCtx = errgroup.WithContext(loopCtx)
+
+	if err := g.register(ctx); err != nil {
+		stopLoops()
+		return err
+	}
+	if err := g.registry.DiscoverQueues(ctx); err != nil {
+		stopLoops()
+		return err
+	}
+	g.loops.Go(func() error { return g.settler.Run(g.settleCtx) })
+	if err := g.client.Start(background); err != nil {
+		g.giveUp()
+		stopLoops()
+		return errors.Join(fmt.Errorf("start river client: %w", err), g.loops.Wait())
+	}
+	g.loops.Go(func() error { return g.beat(loopCtx) })
+	g.loops.Go(func() error { return g.watchQueues(loopCtx) })
+	g.loops.Go(func() error { return g.listen(loopCtx) })
+	g.loops.Go(func() error { return g.watch(loopCtx) })
+	g.loops.Go(func() error { return g.promoter.run(loopCtx) })
+	g.Release(holdStarting)
+	return nil
+}
+
+// Drain stops claiming, now and for good, and tells the fleet so.
+func (g *Governor) Drain(ctx context.Context) {
+	if !g.holds.put(holdDraining) {
+		return
+	}
+	if !g.startedOnce.Load() {
+		return
+	}
+	if _, err := g.registry.Move(ctx, g.workerID(), routing.StateDraining, "draining"); err != nil {
+		g.config.Logger.WarnContext(ctx, "the fleet doesn't know that this worker drains", slog.Any("error", err))
+	}
+}
+
+// Stop drains: it lets what runs end until ctx is done, then ends the calls and
+// hands their tasks back, writes all outcomes, and ends the registration. After
+// ctx is done it needs at most stopMargin. Calling it again returns the same.
+func (g *Governor) Stop(ctx context.Context) error {
+	g.stopOnce.Do(func() { g.stopResult = g.stop(ctx) })
+	return g.stopResult
+}
+
+// stopMargin is what Stop may still take after its context is done.
+const stopMargin = 5 * time.Second
+
+func (g *Governor) stop(ctx context.Context) error {
+	if !g.startedOnce.Load() {
+		return nil
+	}
+	g.Drain(ctx)
+	g.waitIdle(ctx)
+	left := g.running.count()
+	if left > 0 {
+		g.config.Logger.WarnContext(ctx, "shutdown grace is over: handing running tasks back", slog.Int("tasks", left))
+		g.cancelWork(dispatch.ErrShutdown)
+	}
+	marginCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopMargin)
+	defer cancel()
+	g.waitIdle(marginCtx)
+	var err error
+	if left = g.running.count(); left > 0 {
+		err = fmt.Errorf("%d outcomes could not be written; their tasks run again after this worker's eviction", left)
+	} else if _, moveErr := g.registry.Move(marginCtx, g.workerID(), routing.StateDone, "stopped"); moveErr != nil {
+		err = moveErr
+	}
+	g.giveUp()
+	g.cancelWork(dispatch.ErrShutdown)
+	g.stopLoops()
+	return errors.Join(err, g.client.StopAndCancel(marginCtx), g.loops.Wait())
+}
+
+// waitIdle waits until nothing runs or ctx is done.
+func (g *Governor) waitIdle(ctx context.Context) {
+	for g.running.count() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.idle:
+		}
+	}
+}
+
+// finished is called whenever a slot became free.
+func (g *Governor) finished() {
+	if g.more.Load() {
+		g.pilot.wake()
+	}
+	if g.running.count() == 0 {
+		select {
+		case g.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// SetSlots moves the limit of tasks that run at once to n, at once. Growing
+// claims more right away; shrinking interrupts nothing. It fails when n is not in
+// 0..Ceiling.
+func (g *Governor) SetSlots(n int) error {
+	if n < 0 || n > g.config.Ceiling {
+		return fmt.Errorf("%d slots are out of range 0..%d (the ceiling)", n, g.config.Ceiling)
+	}
+	if g.slots.setLimit(n) && g.startedOnce.Load() {
+		g.pilot.wake()
+	}
+	return nil
+}
+
+// Hold stops claims for a named reason until it is released. Running tasks go on.
+func (g *Governor) Hold(reason string) { g.holds.put(reason) }
+
+// Release lifts a hold. Claims go on at once when it was the last one.
+func (g *Governor) Release(reason string) {
+	if g.holds.lift(reason) && g.startedOnce.Load() {
+		g.pilot.wake()
+	}
+}
+
+// Status is a snapshot for readiness, logs and people.
+type Status struct {
+	WorkerID     string   `json:"worker_id"`
+	Running      int      `json:"running"`
+	Slots        int      `json:"slots"`
+	Ceiling      int      `json:"ceiling"`
+	Holds        []string `json:"holds"`
+	SkippedKinds []string `json:"skipped_kinds"`
+	Queues       []string `json:"queues"`
+	Leading      bool     `json:"leading"`
+}
+
+// Status returns the current state.
+func (g *Governor) Status() Status {
+	taken, limit := g.slots.counts()
+	status := Status{
+		Running: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
+		SkippedKinds: g.skips.active(time.Now()), Queues: *g.queues.Load(), Leading: g.leading.Load(),
+	}
+	if id := g.worker.Load(); id != nil {
+		status.WorkerID = *id
+	}
+	return status
+}

@@ -1,0 +1,136 @@
+package governor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/riverqueue/river/rivershared/startstop"
+
+	"github.com/sched-sidecar/sched/routing"
+)
+
+const (
+	leadInterval   = time.Second
+	leadTimeout    = 2 * time.Second
+	sweepEvery     = 5  // turns
+	forgetEvery    = 60 // turns
+	forgetAfter    = 7 * 24 * time.Hour
+	livenessMaxGap = 3 * time.Second
+)
+
+// leaderService is what the elected leader does for the fleet. River starts it
+// when this client gains leadership and stops it when that is lost.
+type leaderService struct {
+	startstop.BaseStartStop
+	governor *Governor
+}
+
+// Start runs the leader's turns in the background until stopped.
+func (s *leaderService) Start(ctx context.Context) error {
+	ctx, shouldStart, started, stopped := s.StartInit(ctx)
+	if !shouldStart {
+		return nil
+	}
+	go func() {
+		started()
+		defer stopped()
+		s.governor.lead(ctx)
+	}()
+	return nil
+}
+
+// lead takes a turn each second.
+func (g *Governor) lead(ctx context.Context) {
+	g.config.Logger.InfoContext(ctx, "leading the fleet")
+	g.leading.Store(true)
+	g.metrics.leading.Set(1)
+	defer func() {
+		g.leading.Store(false)
+		g.metrics.leading.Set(0)
+		g.config.Logger.InfoContext(context.WithoutCancel(ctx), "no longer leading the fleet")
+	}()
+	liveness := routing.NewLiveness(g.config.EvictAfter, livenessMaxGap)
+	healthy := true
+	for turn := 0; ; turn++ {
+		err := g.leadOnce(ctx, liveness, turn)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && healthy {
+			g.config.Logger.WarnContext(ctx, "the leader's turn failed; trying again each second", slog.Any("error", err))
+		}
+		healthy = err == nil
+		if !sleep(ctx, leadInterval) {
+			return
+		}
+	}
+}
+
+func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, turn int) error {
+	if err := g.evictDead(ctx, liveness); err != nil {
+		liveness.Reset()
+		return err
+	}
+	if err := g.promoter.promote(ctx); err != nil {
+		return err
+	}
+	turnCtx, cancel := context.WithTimeout(ctx, 5*leadTimeout)
+	defer cancel()
+	if err := g.registry.DiscoverQueues(turnCtx); err != nil {
+		return err
+	}
+	if turn%sweepEvery == 0 {
+		rescued, err := g.registry.Sweep(turnCtx)
+		if err != nil {
+			return err
+		}
+		g.logRescued(ctx, rescued)
+	}
+	if turn%forgetEvery == forgetEvery-1 {
+		return g.registry.Forget(turnCtx, forgetAfter)
+	}
+	return nil
+}
+
+// evictDead evicts the workers whose heartbeat stood still for long enough.
+func (g *Governor) evictDead(ctx context.Context, liveness *routing.Liveness) error {
+	readCtx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	beats, err := g.registry.Beats(readCtx)
+	if err != nil {
+		return err
+	}
+	own := g.workerID()
+	for _, dead := range liveness.Observe(time.Now(), beats) {
+		if dead.WorkerID == own {
+			continue // it is alive enough to lead; it fences itself if it can't beat
+		}
+		if err := g.evict(ctx, dead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Governor) evict(ctx context.Context, dead routing.Beat) error {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	evicted, rescued, err := g.registry.Evict(ctx, dead, "heartbeat stood still for "+g.config.EvictAfter.String())
+	if err != nil || !evicted {
+		return err
+	}
+	g.metrics.evictions.Inc()
+	g.config.Logger.WarnContext(ctx, "worker evicted: its heartbeat stood still",
+		slog.String("worker_id", dead.WorkerID), slog.Duration("for", g.config.EvictAfter), slog.Int("tasks", len(rescued)))
+	g.logRescued(ctx, rescued)
+	return nil
+}
+
+func (g *Governor) logRescued(ctx context.Context, rescued []routing.Rescued) {
+	for _, task := range rescued {
+		g.metrics.rescued.WithLabelValues(task.State).Inc()
+		g.config.Logger.InfoContext(ctx, "task rescued from a dead worker", slog.Int64("task_id", task.TaskID),
+			slog.String("kind", task.Kind), slog.String("worker_id", task.WorkerID), slog.String("status", task.State))
+	}
+}

@@ -1,0 +1,95 @@
+package governor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+)
+
+func TestSlotsMoveLive(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	d := &dispatcherFunc{work: func(ctx context.Context, _ *dispatch.Task) jobs.Outcome {
+		timer := time.NewTimer(20 * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return jobs.Outcome{Kind: jobs.OutcomeComplete}
+	}}
+	cfg := config(pool, d)
+	cfg.Slots, cfg.Ceiling = 5, 200
+	_, err := pool.Exec(t.Context(), `select sched.enqueue_many((select jsonb_agg(jsonb_build_object('kind', 'k')) from generate_series(1, 20000)))`)
+	require.NoError(t, err)
+	g := start(t, cfg)
+	for _, limit := range []int64{5, 50, 200, 10} {
+		require.NoError(t, g.SetSlots(int(limit)))
+		eventually(t, func() bool { return d.running.Load() <= limit }, "what ran above a lowered limit ends")
+		d.highest.Store(0)
+		eventually(t, func() bool { return d.highest.Load() == limit }, "the limit is reached")
+		calls := d.calls.Load()
+		eventually(t, func() bool { return d.calls.Load() > calls+3*limit }, "work goes on")
+		require.LessOrEqual(t, d.highest.Load(), limit, "and never exceeded")
+	}
+	require.NoError(t, g.SetSlots(0))
+	eventually(t, func() bool { return g.Status().Running == 0 }, "no slots, no tasks")
+	require.Error(t, g.SetSlots(201))
+	require.Error(t, g.SetSlots(-1))
+}
+
+func TestHoldStopsClaimsAndReleaseResumesThem(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	g := start(t, config(pool, &dispatcherFunc{work: complete}))
+	g.Hold("app down")
+	g.Hold("other")
+	id := enqueue(t, pool, `'k'`)
+	require.Never(t, func() bool { return state(t, pool, id) != "available" }, 300*time.Millisecond, 20*time.Millisecond)
+	require.Equal(t, []string{"app down", "other"}, g.Status().Holds)
+	g.Release("other")
+	require.Never(t, func() bool { return state(t, pool, id) != "available" }, 300*time.Millisecond, 20*time.Millisecond)
+	g.Release("app down")
+	eventuallyState(t, pool, id, "completed")
+}
+
+func TestStopLetsTasksEndAndHandsTheRestBack(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	g := start(t, config(pool, &dispatcherFunc{work: b.work}))
+	ends, stays := enqueue(t, pool, `'k'`), enqueue(t, pool, `'k'`)
+	b.next(t)
+	b.next(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(ctx) }()
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventually(t, func() bool {
+		return state(t, pool, ends) == "completed" || state(t, pool, stays) == "completed"
+	}, "a draining worker settles what ends")
+	late := enqueue(t, pool, `'k'`)
+	cancel() // the grace is over
+	select {
+	case err := <-stopped:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "stop did not return")
+	}
+	require.Equal(t, "available", state(t, pool, late), "nothing is claimed while draining")
+	var handedBack, done int
+	require.NoError(t, pool.QueryRow(t.Context(),
+		`select count(*) filter (where state = 'available' and attempt = 0), count(*) filter (where state = 'completed')
+		from sched.river_job where id = any($1)`, []int64{ends, stays}).Scan(&handedBack, &done))
+	require.Equal(t, 1, handedBack, "the other is handed back, unspent")
+	require.Equal(t, 1, done)
+	var workers string
+	require.NoError(t, pool.QueryRow(t.Context(), `select string_agg(state, ' ') from sched.worker`).Scan(&workers))
+	require.Equal(t, "done", workers)
+}

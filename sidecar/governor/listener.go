@@ -1,0 +1,141 @@
+package governor
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	channelInsert  = "sched.river_insert"
+	channelControl = "sched.river_control"
+	channelDue     = "sched.due"
+
+	listenTimeout    = 10 * time.Second
+	listenIdle       = 30 * time.Second
+	listenBackoffMin = 100 * time.Millisecond
+	listenBackoffMax = 5 * time.Second
+)
+
+// listen turns notifications into wake-ups and cancels, on a connection of its
+// own, until ctx ends. Without one, polls cover everything, only later.
+func (g *Governor) listen(ctx context.Context) error {
+	backoff, silent := listenBackoffMin, false
+	for {
+		started := time.Now()
+		err := g.listenOnce(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(started) > listenBackoffMax {
+			backoff, silent = listenBackoffMin, false
+		}
+		if !silent {
+			silent = true
+			g.config.Logger.WarnContext(ctx, "not listening for notifications; polling until the connection is back",
+				slog.Duration("poll_interval", g.config.PollInterval), slog.Any("error", err))
+		}
+		if !sleep(ctx, backoff) {
+			return nil
+		}
+		backoff = min(2*backoff, listenBackoffMax)
+	}
+}
+
+func (g *Governor) listenOnce(ctx context.Context) error {
+	conn, err := g.openListener(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closeCtx) // it goes either way
+	}()
+	g.pilot.wake() // for what was missed until now
+	for {
+		notification, err := waitForNotification(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if notification != nil {
+			g.notified(ctx, notification.Channel, notification.Payload)
+		}
+	}
+}
+
+func (g *Governor) openListener(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, g.config.Pool.Config().ConnConfig.Copy())
+	if err != nil {
+		return nil, err
+	}
+	for _, channel := range []string{channelInsert, channelControl, channelDue} {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			_ = conn.Close(ctx)
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// waitForNotification returns the next notification, or nil when the connection
+// was silent for a while and has been found alive.
+func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	waitCtx, cancel := context.WithTimeout(ctx, listenIdle)
+	defer cancel()
+	notification, err := conn.WaitForNotification(waitCtx)
+	if err == nil {
+		return notification, nil
+	}
+	if ctx.Err() != nil || waitCtx.Err() == nil {
+		return nil, err
+	}
+	pingCtx, cancelPing := context.WithTimeout(ctx, listenTimeout)
+	defer cancelPing()
+	return nil, conn.Ping(pingCtx)
+}
+
+// notified acts on one notification. Payloads come from any client of the
+// database: what isn't understood is left alone.
+func (g *Governor) notified(ctx context.Context, channel, payload string) {
+	switch channel {
+	case channelInsert:
+		var insert struct {
+			Queue string `json:"queue"`
+		}
+		if json.Unmarshal([]byte(payload), &insert) != nil {
+			return
+		}
+		switch {
+		case g.serves(insert.Queue):
+			g.pilot.wake()
+		case !g.knownForeign(insert.Queue):
+			g.refreshQueues(ctx)
+		}
+	case channelControl:
+		var control struct {
+			Action string `json:"action"`
+			JobID  int64  `json:"job_id"`
+		}
+		if json.Unmarshal([]byte(payload), &control) != nil {
+			return
+		}
+		switch control.Action {
+		case "cancel":
+			g.cancelTask(control.JobID)
+		case "resume":
+			g.pilot.wake()
+		}
+	case channelDue:
+		if millis, err := strconv.ParseInt(payload, 10, 64); err == nil && g.leading.Load() {
+			g.promoter.expect(time.UnixMilli(millis))
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package governor
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sched-sidecar/sched/jobs"
+)
+
+// metrics are the governor's own; see docs/metrics.md.
+type metrics struct {
+	claims, claimed, refused, replayed, fences, evictions, skipped prometheus.Counter
+	settled, rescued                                               *prometheus.CounterVec
+	dispatched                                                     *prometheus.HistogramVec
+	queueWait, settleBatch, settleSeconds                          prometheus.Histogram
+	leading                                                        prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sched", Name: name, Help: help})
+	}
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "sched", Name: name, Help: help}, read)
+	}
+	seconds := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // 0.5 ms … 75 s
+	m := &metrics{
+		claims:    counter("claims_total", "Claim statements sent that were answered."),
+		claimed:   counter("tasks_claimed_total", "Tasks claimed."),
+		refused:   counter("settles_refused_total", "Outcomes that were not written because the lease was lost."),
+		replayed:  counter("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app."),
+		fences:    counter("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres."),
+		evictions: counter("worker_evictions_total", "Workers that this sidecar, leading, declared dead."),
+		skipped:   counter("kinds_skipped_total", "Times the app turned out to have no handler for a kind."),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "sched", Name: "tasks_settled_total", Help: "Outcomes written, by outcome.",
+		}, []string{"outcome"}),
+		rescued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "sched", Name: "tasks_rescued_total", Help: "Tasks taken away from dead workers, by their status after it.",
+		}, []string{"status"}),
+		dispatched: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "sched", Name: "dispatch_duration_seconds", Help: "From claim to the app's outcome, by outcome.", Buckets: seconds,
+		}, []string{"outcome"}),
+		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "sched", Name: "queue_wait_seconds", Help: "From the time a task was due to its claim.", Buckets: seconds,
+		}),
+		settleBatch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "sched", Name: "settle_batch_size", Help: "Outcomes written by one statement.", Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+		}),
+		settleSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "sched", Name: "settle_duration_seconds", Help: "Duration of a settle statement.", Buckets: seconds,
+		}),
+		leading: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "sched", Name: "leading", Help: "1 while this sidecar leads the fleet."}),
+	}
+	for _, outcome := range []jobs.OutcomeKind{jobs.OutcomeComplete, jobs.OutcomeRetry, jobs.OutcomeSnooze, jobs.OutcomeCancel, jobs.OutcomeDiscard, jobs.OutcomeHandBack} {
+		m.settled.WithLabelValues(outcome.String()) // a series that starts at zero
+	}
+	registerer.MustRegister(m.claims, m.claimed, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
+		m.settled, m.rescued, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
+		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
+		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
+		gauge("tasks_running", "Slots taken.", func() float64 { taken, _ := g.slots.counts(); return float64(taken) }),
+		gauge("kinds_skipped", "Kinds that are not claimed now because the app lacks them.", func() float64 { return float64(len(g.skips.active(time.Now()))) }),
+		gauge("claims_held", "Reasons in force for claiming nothing.", func() float64 { return float64(len(g.holds.names())) }),
+	)
+	return m
+}
+
+func (m *metrics) observeSettle(size int, took time.Duration) {
+	m.settleBatch.Observe(float64(size))
+	m.settleSeconds.Observe(took.Seconds())
+}
+
+func (m *metrics) observeDispatch(outcome jobs.OutcomeKind, took time.Duration) {
+	m.dispatched.WithLabelValues(outcome.String()).Observe(took.Seconds())
+}

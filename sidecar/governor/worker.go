@@ -1,0 +1,107 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/sched-sidecar/sched/routing"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+)
+
+// workerID is the id of the current registration.
+func (g *Governor) workerID() string { return *g.worker.Load() }
+
+// register starts a new registration and makes it the current one.
+func (g *Governor) register(ctx context.Context) error {
+	_, limit := g.slots.counts()
+	worker := routing.Worker{
+		ID: routing.NewWorkerID(), ClientID: g.config.ClientID, Hostname: g.config.Hostname, PID: g.config.PID,
+		Version: g.config.Version, AppURL: g.config.AppURL, Labels: g.config.Labels, Queues: g.config.Queues,
+		Kinds: g.config.Kinds, Protocols: g.config.Protocols, Slots: limit, Ceiling: g.config.Ceiling,
+	}
+	if err := g.registry.Register(ctx, worker); err != nil {
+		return err
+	}
+	g.worker.Store(&worker.ID)
+	if _, err := g.registry.Move(ctx, worker.ID, routing.StateActive, "started"); err != nil {
+		return err
+	}
+	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
+	return nil
+}
+
+// beat keeps the registration alive, and fences this sidecar off when it can't:
+// before anybody may evict it, it claims nothing and has ended its calls.
+func (g *Governor) beat(ctx context.Context) error {
+	lastSuccess := time.Now()
+	var roundTrip time.Duration
+	for {
+		// The wait ends early when the fence is due, so that it falls on time.
+		next := g.config.HeartbeatInterval
+		if until := g.config.FenceAfter - time.Since(lastSuccess); until > 0 {
+			next = min(next, until)
+		}
+		if !sleep(ctx, next) {
+			return nil
+		}
+		if time.Since(lastSuccess) >= g.config.FenceAfter {
+			g.fence(ctx)
+		}
+		started := time.Now()
+		err := g.beatOnce(ctx, roundTrip)
+		switch {
+		case err == nil:
+			roundTrip = time.Since(started)
+			lastSuccess = started
+			g.unfence(ctx)
+		case ctx.Err() != nil:
+			return nil
+		case !g.holds.has(holdFenced):
+			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
+				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(lastSuccess)))
+		}
+	}
+}
+
+// beatOnce writes a heartbeat, or registers anew after an eviction.
+func (g *Governor) beatOnce(ctx context.Context, roundTrip time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, g.config.HeartbeatInterval)
+	defer cancel()
+	taken, limit := g.slots.counts()
+	err := g.registry.Beat(ctx, g.workerID(), routing.Load{Running: taken, Slots: limit, Ceiling: g.config.Ceiling, RoundTrip: roundTrip})
+	if !errors.Is(err, routing.ErrEvicted) {
+		return err
+	}
+	if g.holds.has(holdDraining) {
+		return nil // it deregistered itself
+	}
+	evicted := g.workerID()
+	g.config.Logger.WarnContext(ctx, "this worker was evicted; giving up its tasks and registering anew", slog.String("worker_id", evicted))
+	for _, x := range g.running.all(func(x *execution) bool { return x.task.Lease.WorkerID == evicted }) {
+		x.cancel(dispatch.ErrLeaseLost)
+	}
+	return g.register(ctx)
+}
+
+func (g *Governor) fence(ctx context.Context) {
+	if !g.holds.put(holdFenced) {
+		return
+	}
+	calls := g.running.all(func(*execution) bool { return true })
+	g.metrics.fences.Inc()
+	g.config.Logger.ErrorContext(ctx, "no contact with Postgres: claiming nothing and ending calls before another worker may get their tasks",
+		slog.Duration("after", g.config.FenceAfter), slog.Int("calls", len(calls)))
+	for _, x := range calls {
+		x.cancel(dispatch.ErrFenced)
+	}
+}
+
+func (g *Governor) unfence(ctx context.Context) {
+	if !g.holds.has(holdFenced) {
+		return
+	}
+	g.config.Logger.InfoContext(ctx, "contact with Postgres is back", slog.String("worker_id", g.workerID()))
+	g.Release(holdFenced)
+}

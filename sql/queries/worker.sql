@@ -1,0 +1,87 @@
+-- name: WorkerRegister :exec
+-- Starts a registration. Once per start of a sidecar, and after each eviction.
+INSERT INTO sched.worker (
+    id, client_id, hostname, pid, version, app_url, labels, queues, kinds, protocols,
+    state, started_at, heartbeat_at, heartbeat_seq, running, slots, ceiling
+) VALUES (
+    @id, @client_id, @hostname, @pid, @version, @app_url, @labels, @queues, @kinds, @protocols,
+    'pending', clock_timestamp(), clock_timestamp(), 1, 0, @slots, @ceiling
+);
+
+-- name: WorkerMove :execrows
+-- Moves a registration one step on (pending -> active -> draining -> done) if it is
+-- still in the state that the caller believes. Nothing comes back from done or evicted.
+UPDATE sched.worker AS w
+SET state = @to_state,
+    state_version = w.state_version + 1,
+    reason = @reason::text,
+    running = CASE WHEN @to_state::text = 'done' THEN 0 ELSE w.running END,
+    ended_at = CASE WHEN @to_state::text = 'done' THEN clock_timestamp() END
+WHERE w.id = @id AND w.state = any(@from_states::text[]);
+
+-- name: WorkerBeat :execrows
+-- One heartbeat with the load. Zero rows: evicted, register anew.
+UPDATE sched.worker AS w
+SET heartbeat_at = clock_timestamp(),
+    heartbeat_seq = w.heartbeat_seq + 1,
+    running = @running,
+    slots = @slots,
+    ceiling = @ceiling,
+    rtt_ms = @rtt_ms
+WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining');
+
+-- name: WorkerBeats :many
+-- The heartbeats of all live registrations. By the leader, each second.
+SELECT w.id, w.heartbeat_seq
+FROM sched.worker AS w
+WHERE w.state IN ('pending', 'active', 'draining')
+ORDER BY w.id;
+
+-- name: WorkerEvict :execrows
+-- Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
+-- one transaction with the rescue of its tasks.
+UPDATE sched.worker AS w
+SET state = 'evicted',
+    state_version = w.state_version + 1,
+    ended_at = clock_timestamp(),
+    reason = @reason::text,
+    running = 0,
+    slots = 0,
+    load_percent = 0,
+    cpu = 0,
+    mem = 0
+WHERE w.id = @id AND w.heartbeat_seq = @heartbeat_seq AND w.state IN ('pending', 'active', 'draining');
+
+-- name: WorkerGone :many
+-- Ended registrations that may still own running rows, because these were locked
+-- when the worker went. By the leader's sweep.
+SELECT w.id
+FROM sched.worker AS w
+WHERE w.state IN ('evicted', 'done')
+    AND EXISTS (
+        SELECT 1 FROM sched.river_job AS j
+        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
+    );
+
+-- name: WorkerForget :execrows
+-- Deletes old registrations that own nothing any more. By the leader, now and then.
+DELETE FROM sched.worker AS w
+WHERE w.state IN ('evicted', 'done')
+    AND w.ended_at < now() - make_interval(secs => @keep_seconds::float8)
+    AND NOT EXISTS (
+        SELECT 1 FROM sched.river_job AS j
+        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
+    );
+
+-- name: QueueServable :many
+-- The queues whose selector and protocol a worker satisfies. Each second.
+SELECT q.name
+FROM sched.queue AS q
+WHERE q.selector <@ @labels::jsonb
+    AND (q.protocol = 'any' OR q.protocol = any(@protocols::text[]))
+    AND (@bases::text[] IS NULL OR q.base = any(@bases::text[]))
+ORDER BY q.name;
+
+-- name: QueueDiscover :exec
+-- Makes rows for queues that tasks were put in without one. By the leader, each second.
+SELECT sched.discover_queues();
