@@ -127,9 +127,9 @@ func TestStart_KeepsDirAndRecoversStaleOne(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = Start(ctx, Options{Dir: dir, NoInstall: true})
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = lockDir(impatient, first.layout.lock())
 	require.ErrorIs(t, err, ErrDirInUse)
 
 	require.NoError(t, first.Stop())

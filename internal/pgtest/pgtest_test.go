@@ -126,8 +126,14 @@ func TestCluster_OnRunningServer(t *testing.T) {
 	require.Empty(t, databases())
 }
 
-func BenchmarkNew(b *testing.B) {
+func BenchmarkCreateDrop(b *testing.B) {
+	c, err := shared()
+	require.NoError(b, err)
+	template, err := c.template()
+	require.NoError(b, err)
 	for b.Loop() {
-		b.Run("", func(b *testing.B) { New(b) })
+		name, err := c.create(b.Context(), template)
+		require.NoError(b, err)
+		require.NoError(b, c.drop(b.Context(), name))
 	}
 }
