@@ -11,7 +11,8 @@ const (
 	envPrefix   = "SCHED_"
 	envConfig   = "SCHED_CONFIG"
 	envFallback = "DATABASE_URL"
-	envTest     = "SCHED_TEST_" // settings of this project's own tests
+	envTest     = "SCHED_TEST_"  // settings of this project's own tests
+	envPgBin    = "SCHED_PG_BIN" // where internal/devpg looks for a server
 	fileSuffix  = "_FILE"
 )
 
@@ -45,7 +46,7 @@ func fallbackLayer(vars map[string]string) *layer {
 // envLayer reads the SCHED_* variables and complains of those nobody reads.
 func envLayer(vars map[string]string) *layer {
 	l := newLayer()
-	known := []string{envConfig}
+	known := []string{envConfig, envPgBin}
 	for _, f := range Fields() {
 		known = append(known, f.Env())
 		text, given := vars[f.Env()]

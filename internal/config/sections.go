@@ -31,7 +31,7 @@ func connectionFields() []Field {
 			Advice: "4 are needed to listen, claim, settle and beat at once; above some tens put a pooler or more sidecars to work",
 		},
 		{
-			Key: "app.url", Values: "http://host:port or https://host:port, with a path if need be",
+			Key: "app.url", Values: "http://host:port, https://host:port or unix:///path/to.sock; then a path if need be (after : for a socket)",
 			Doc: "Where tasks are delivered: POST {app.url}/{kind}.",
 		},
 		{
@@ -81,7 +81,7 @@ func taskFields() []Field {
 		},
 		{
 			Key: "max_response_bytes", Min: 1 << 10, Max: 64 << 20,
-			Doc:    "The longest answer of the app that is read, in bytes. A longer one fails the attempt.",
+			Doc:    "The longest answer of the app that is kept, in bytes. A task whose answer is longer completes without output.",
 			Advice: "the answer is stored with the task: keep large results elsewhere and answer with where",
 		},
 		{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,8 +58,8 @@ func (c *Sidecar) outOfBounds() []Problem {
 			continue
 		}
 		v := valueAt(c, f.Key)
-		n := 0.0
-		if v.Kind() == reflect.Float64 {
+		var n float64
+		if v.CanFloat() {
 			n = v.Float()
 		} else {
 			n = float64(v.Int())
@@ -74,11 +73,16 @@ func (c *Sidecar) outOfBounds() []Problem {
 }
 
 func (c *Sidecar) checkDatabase() []Problem {
-	_, err := pgxpool.ParseConfig(c.Database.URL.Reveal())
+	return checkDSN(c.Database.URL)
+}
+
+// checkDSN says what keeps the driver from taking a connection string.
+func checkDSN(dsn DSN) []Problem {
+	_, err := pgxpool.ParseConfig(dsn.Reveal())
 	if err == nil {
 		return nil
 	}
-	if c.Database.URL == "" {
+	if dsn == "" {
 		return []Problem{{
 			Key: "database.url", What: "is not set, and the PG* variables don't make a connection string: " + afterQuote(err),
 			Advice: "set " + Field{Key: "database.url"}.Env() + ", or correct the PG* variables",
@@ -87,9 +91,11 @@ func (c *Sidecar) checkDatabase() []Problem {
 
 	// The driver's words may quote the password, so they are asked for about the
 	// redacted string. When that is fine, the password is the trouble.
-	p := c.problem("database.url", "is not a Postgres connection string",
-		"write postgres://user:password@host:5432/db with /, ?, #, @ and % in the password percent-encoded, or host=… user=… password=…")
-	if _, err := pgxpool.ParseConfig(RedactDSN(c.Database.URL.Reveal())); err != nil {
+	p := Problem{
+		Key: "database.url", Value: dsn.String(), What: "is not a Postgres connection string",
+		Advice: "write postgres://user:password@host:5432/db with /, ?, #, @ and % in the password percent-encoded, or host=… user=… password=…",
+	}
+	if _, err := pgxpool.ParseConfig(dsn.String()); err != nil {
 		p.What += ": " + afterQuote(err)
 	}
 
@@ -109,7 +115,7 @@ func afterQuote(err error) string {
 func (c *Sidecar) checkApp() []Problem {
 	var problems []Problem
 	if what := wrongWithAppURL(c.App.URL); what != "" {
-		p := c.problem("app.url", what, "write http://host:port or https://host:port")
+		p := c.problem("app.url", what, "write http://host:port, https://host:port or unix:///run/app.sock")
 		if u, err := url.Parse(c.App.URL); err == nil && u.User != nil {
 			p.Value, p.Advice = u.Redacted(), "leave it out: app.secrets are how the app knows its sidecar"
 		}
@@ -132,12 +138,19 @@ func (c *Sidecar) checkApp() []Problem {
 
 // wrongWithAppURL says what keeps a text from being the app's URL.
 func wrongWithAppURL(text string) string {
+	if socket, ok := strings.CutPrefix(text, "unix://"); ok {
+		if !strings.HasPrefix(socket, "/") {
+			return "names no absolute path of a socket"
+		}
+
+		return ""
+	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return "is not a URL"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "must start with http:// or https://"
+		return "must start with http://, https:// or unix:///"
 	case u.Hostname() == "":
 		return "has no host"
 	case u.User != nil:
