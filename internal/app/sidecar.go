@@ -74,7 +74,7 @@ func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) (err erro
 		NotReady: func() []string { return gov.Status().Holds },
 		Status:   func() any { return gov.Status() },
 		Drain:    gov.Drain,
-		TaskAPI:  taskapi.Handler(gov, opts.Logger),
+		TaskAPI:  taskapi.Handler(gov, taskapi.Options{MaxBodyBytes: cfg.MaxResponseBytes, Logger: opts.Logger}),
 		Logger:   opts.Logger,
 	})
 	if err != nil {

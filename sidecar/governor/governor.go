@@ -57,7 +57,7 @@ type Config struct {
 // that may change at any time. Its methods are safe for concurrent use.
 type Governor struct {
 	config   Config
-	q        *dbq.Queries
+	q        dbq.Querier
 	registry *routing.Registry
 	settler  *jobs.Settler
 	promoter *promoter
@@ -129,6 +129,9 @@ func New(config Config) (*Governor, error) {
 		JobTimeout:          -1,
 		ReindexerIndexNames: []string{"sched_river_job_available", "sched_river_job_due", "sched_river_job_status_start"},
 		Logger:              slog.New(quietHandler{config.Logger.Handler()}),
+		// Its one effect: River's maintenance starts without up to six sleeps of
+		// up to a second each, one after the other, before the leader's own duties.
+		TestOnly: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("river client: %w", err)
@@ -150,11 +153,8 @@ func (g *Governor) Start(ctx context.Context) error {
 	g.stopLoops = stopLoops
 	g.loops, loopCtx = errgroup.WithContext(loopCtx)
 
-	if err := g.register(ctx); err != nil {
-		stopLoops()
-		return err
-	}
-	if err := g.registry.DiscoverQueues(ctx); err != nil {
+	if err := errors.Join(g.register(ctx), g.registry.DiscoverQueues(ctx)); err != nil {
+		g.giveUp()
 		stopLoops()
 		return err
 	}

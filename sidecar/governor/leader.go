@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -67,30 +68,26 @@ func (g *Governor) lead(ctx context.Context) {
 	}
 }
 
+// leadOnce takes one turn. Its duties don't depend on each other: one that fails
+// keeps none of the others from being done.
 func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, turn int) error {
-	if err := g.evictDead(ctx, liveness); err != nil {
+	evictErr := g.evictDead(ctx, liveness)
+	if evictErr != nil {
 		liveness.Reset()
-		return err
 	}
-	if err := g.promoter.promote(ctx); err != nil {
-		return err
-	}
-	turnCtx, cancel := context.WithTimeout(ctx, 5*leadTimeout)
+	errs := []error{evictErr, g.promoter.promote(ctx)}
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
-	if err := g.registry.DiscoverQueues(turnCtx); err != nil {
-		return err
-	}
+	errs = append(errs, g.registry.DiscoverQueues(ctx))
 	if turn%sweepEvery == 0 {
-		rescued, err := g.registry.Sweep(turnCtx)
-		if err != nil {
-			return err
-		}
+		rescued, err := g.registry.Sweep(ctx)
+		errs = append(errs, err)
 		g.logRescued(ctx, rescued)
 	}
 	if turn%forgetEvery == forgetEvery-1 {
-		return g.registry.Forget(turnCtx, forgetAfter)
+		errs = append(errs, g.registry.Forget(ctx, forgetAfter))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // evictDead evicts the workers whose heartbeat stood still for long enough.

@@ -23,7 +23,7 @@ const (
 // come. Every sidecar has one: it minds the short delays that its own settles
 // wrote, and all of them while it leads.
 type promoter struct {
-	q      *dbq.Queries
+	q      dbq.Querier
 	logger *slog.Logger
 
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ type promoter struct {
 	news chan struct{} // capacity 1: next moved closer
 }
 
-func newPromoter(q *dbq.Queries, logger *slog.Logger) *promoter {
+func newPromoter(q dbq.Querier, logger *slog.Logger) *promoter {
 	return &promoter{q: q, logger: logger, news: make(chan struct{}, 1)}
 }
 

@@ -22,7 +22,7 @@ type Querier interface {
 	// is bounded by queues times max. The ids reach the UPDATE through an array: the
 	// planner then has no join to get wrong, however stale the statistics are.
 	// attempted_at must differ from that of every earlier claim of the task, since
-	// it is the lease.
+	// it is the lease. A worker that was evicted or told to drain gets nothing.
 	TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error)
 	// Makes up to max tasks available whose time has come. At each due time that a
 	// sidecar knows of, and by the leader's timer.

@@ -51,10 +51,14 @@ WITH head AS (
         LIMIT $5::int
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS candidate
-    WHERE NOT EXISTS (
-        SELECT 1 FROM sched.river_queue AS q
-        WHERE q.name = assigned.queue AND q.paused_at IS NOT NULL
+    WHERE EXISTS (
+        SELECT 1 FROM sched.worker AS w
+        WHERE w.id = $1::text AND w.state IN ('pending', 'active')
     )
+        AND NOT EXISTS (
+            SELECT 1 FROM sched.river_queue AS q
+            WHERE q.name = assigned.queue AND q.paused_at IS NOT NULL
+        )
     ORDER BY candidate.priority, candidate.scheduled_at, candidate.id
     LIMIT $5::int
 )
@@ -101,7 +105,7 @@ type TaskClaimRow struct {
 // is bounded by queues times max. The ids reach the UPDATE through an array: the
 // planner then has no join to get wrong, however stale the statistics are.
 // attempted_at must differ from that of every earlier claim of the task, since
-// it is the lease.
+// it is the lease. A worker that was evicted or told to drain gets nothing.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
 		arg.WorkerID,
