@@ -39,7 +39,7 @@ demo: ## See it work: Postgres, an app, a sidecar and a task carried over a cras
 	go run ./examples/carryover/demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: need-cgo ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')
+test: need-cgo need-postgres ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
 
 # The race detector is C code behind cgo.
@@ -55,6 +55,19 @@ need-cgo:
 			echo "make: the race detector needs a C compiler and $$cc is missing: install it (Debian: apt-get install gcc libc6-dev), or run the tests without it: go test ./..." >&2; \
 			exit 1; \
 		fi; \
+	fi
+
+# internal/devpg finds a server, or downloads or installs one. Test processes start two at a time and apt-get bears only
+# one, so where it would come to that it's done here, first. Debian's package would start a server; ours starts its own.
+.PHONY: need-postgres
+need-postgres:
+	@if [ -z "$${SCHED_TEST_DSN:-}$${SCHED_PG_BIN:-}" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& ! command -v postgres >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then \
+		echo "make: the tests need a Postgres server and there is none: installing postgresql with apt-get"; \
+		if [ ! -e /etc/postgresql-common/createcluster.conf ]; then \
+			mkdir -p /etc/postgresql-common; echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; fi; \
+		DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql; \
 	fi
 
 .PHONY: check

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Process is what a command gets from the process it runs in.
+type Process struct {
+	Args    []string // without the program's name
+	Environ []string // as of os.Environ
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Signals <-chan os.Signal // SIGINT and SIGTERM; nil: none come
+	Exit    func(code int)   // ends the process at once, for the second signal
+}
+
+// ThisProcess returns the surroundings of the running process. From here on
+// SIGINT and SIGTERM come through Signals.
+func ThisProcess(exit func(code int)) Process {
+	signals := make(chan os.Signal, 2) // one to stop, one to stop at once
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+
+	return Process{
+		Args: os.Args[1:], Environ: os.Environ(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Signals: signals, Exit: exit,
+	}
+}
+
+// execute runs a command and returns the exit code.
+func (p Process) execute(root *cobra.Command) int {
+	root.SetArgs(append([]string{}, p.Args...)) // nil would mean os.Args
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(flagError)
+
+	ctx, stop := p.watchSignals(root.Name())
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+
+	var cause *signalError
+	if errors.As(context.Cause(ctx), &cause) && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(p.Stderr, "%s: stopped before it was done: %v\n", root.Name(), cause)
+
+		return cause.exitCode()
+	}
+	fmt.Fprintf(p.Stderr, "%s: %v\n", root.Name(), err)
+
+	return exitCode(err)
+}
+
+// watchSignals returns a context that the first signal ends, with a cause that
+// names it; the second one exits. stop returns when nobody watches any more.
+func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done, watched := make(chan struct{}), make(chan struct{})
+
+	go func() {
+		defer close(watched)
+		for second := false; ; second = true {
+			select {
+			case <-done:
+				return
+			case sig := <-p.Signals:
+				err := &signalError{sig}
+				if second {
+					fmt.Fprintf(p.Stderr, "%s: %v again: exiting at once\n", name, err)
+					p.Exit(err.exitCode())
+
+					return
+				}
+				cancel(err)
+			}
+		}
+	}()
+
+	return ctx, func() {
+		close(done)
+		<-watched
+		cancel(nil)
+	}
+}
+
+// signalError is why a context ended.
+type signalError struct {
+	signal os.Signal
+}
+
+func (e *signalError) Error() string {
+	switch e.signal {
+	case syscall.SIGINT:
+		return "got SIGINT"
+	case syscall.SIGTERM:
+		return "got SIGTERM"
+	default:
+		return "got signal " + e.signal.String()
+	}
+}
+
+// exitCode is what a shell reports of a program that a signal ended.
+func (e *signalError) exitCode() int {
+	if number, ok := e.signal.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+
+	return exitFailed
+}

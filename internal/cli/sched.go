@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// Sched runs the command line of sched and returns the exit code.
+func Sched(p Process) int {
+	return p.execute(schedCommand(p.Environ))
+}
+
+func schedCommand(environ []string) *cobra.Command {
+	root := group("sched", "Operates the tasks of a Postgres database",
+		migrateCommand(environ),
+		versionCommand("sched"),
+	)
+	root.Long = `sched operates what sched-sidecar runs on: it makes and upgrades the schema sched.
+
+The database is that of --dsn, SCHED_DATABASE_URL (or the file that
+SCHED_DATABASE_URL_FILE names), DATABASE_URL or the PG* variables, in this order.
+
+` + exitCodesHelp
+
+	return root
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sched-sidecar/sched/internal/app"
+	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/version"
+)
+
+// runFunc runs a sidecar until ctx ends.
+type runFunc func(ctx context.Context, cfg config.Sidecar, opts app.Options) error
+
+// Sidecar runs the command line of sched-sidecar and returns the exit code.
+func Sidecar(p Process) int {
+	return p.execute(sidecarCommand(p.Environ, app.RunSidecar))
+}
+
+func sidecarCommand(environ []string, run runFunc) *cobra.Command {
+	root := group("sched-sidecar", "Claims tasks from Postgres and delivers them to the app beside it",
+		runCommand(environ, run),
+		group("config", "Check or print the configuration", configCheckCommand(environ), configPrintCommand(environ)),
+		versionCommand("sched-sidecar"),
+	)
+	root.Long = `sched-sidecar runs beside an app: it claims tasks from Postgres, delivers them to
+the app, and records how each attempt ended.
+
+Settings come from defaults, a YAML file, SCHED_* variables and flags; see
+"sched-sidecar run --help" and docs/config.md.
+
+` + exitCodesHelp
+
+	return root
+}
+
+func runCommand(environ []string, run runFunc) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the sidecar until SIGTERM or SIGINT",
+		Long: `Runs the sidecar. SIGTERM or SIGINT drains it: it stops claiming, lets running
+tasks finish for shutdown_grace, hands the rest back unspent, and exits with 0. A
+second signal ends it at once; others then take over its tasks after evict_after.
+
+` + exitCodesHelp,
+		Args: noArgs,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := config.Load(config.Sources{Environ: environ, Flags: cmd.Flags()})
+		if err != nil {
+			return err
+		}
+
+		return run(cmd.Context(), loaded.Sidecar, app.Options{
+			Logger:  newLogger(cmd.ErrOrStderr(), loaded.Sidecar.Log),
+			Version: version.Get().Version,
+			Stdout:  cmd.OutOrStdout(),
+		})
+	}
+
+	return cmd
+}
+
+// newLogger returns the logger that the configuration asks for.
+func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		level = slog.LevelInfo // a valid configuration has one of the four names
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+func configCheckCommand(environ []string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say whether the configuration is valid, or all that is wrong with it",
+		Args:  noArgs,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := config.Load(config.Sources{Environ: environ, Flags: cmd.Flags()})
+		if err != nil {
+			return err
+		}
+		from := "without a file"
+		if loaded.File != "" {
+			from = "with " + loaded.File
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "configuration is valid (%s)\n", from)
+
+		return err
+	}
+
+	return cmd
+}
+
+func configPrintCommand(environ []string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print every setting and where it comes from, secrets redacted",
+		Args:  noArgs,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := config.Load(config.Sources{Environ: environ, Flags: cmd.Flags()})
+		if err != nil {
+			return err
+		}
+		var out strings.Builder
+		if err := loaded.WriteYAML(&out); err != nil {
+			return err
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), out.String())
+
+		return err
+	}
+
+	return cmd
+}
+
+func versionCommand(program string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print which build this is",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", program, version.Get())
+
+			return err
+		},
+	}
+}
