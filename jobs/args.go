@@ -1,9 +1,6 @@
 package jobs
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "encoding/json"
 
 // Args is what a task works on. A kind has one Go type, whose fields are
 // marshalled with encoding/json and reach the app as the request's body:
@@ -50,18 +47,19 @@ type Task struct {
 // params renders the task as arguments of sched.enqueue. What fails here
 // fails before anything is sent, so the caller's transaction stays usable.
 func (t Task) params() ([]param, error) {
+	var list paramList
 	if t.Args == nil {
-		return nil, fmt.Errorf("%w: args are nil; pass a value with a Kind method, or jobs.Raw", ErrInvalidArgument)
+		list.refuse("args are nil; pass a value with a Kind method, or jobs.Raw")
+		return nil, list.err
 	}
 	kind := t.Args.Kind()
-	params := []param{{name: "kind", cast: "text", value: kind}}
-
+	list.addText("kind", &kind)
 	body, err := marshalArgs(t.Args)
 	if err != nil {
-		return nil, fmt.Errorf("%w: args of kind %q are no JSON: %w", ErrInvalidArgument, kind, err)
+		list.refuse("args of kind %q are no JSON: %w", kind, err)
 	}
 	if len(body) > 0 {
-		params = append(params, param{name: "args", cast: "jsonb", value: body})
+		list.add("args", "jsonb", body)
 	}
 
 	var o options
@@ -69,11 +67,8 @@ func (t Task) params() ([]param, error) {
 		o.apply(own.EnqueueOptions())
 	}
 	o.apply(t.Options)
-	more, err := o.params()
-	if err != nil {
-		return nil, fmt.Errorf("%w: kind %q: %w", ErrInvalidArgument, kind, err)
-	}
-	return append(params, more...), nil
+	o.addTo(&list)
+	return list.params, list.err
 }
 
 func marshalArgs(args Args) (json.RawMessage, error) {

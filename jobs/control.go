@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Status is where a task stands: River's state, verbatim.
@@ -30,9 +31,15 @@ const (
 // It returns [ErrLeaseLost] when the attempt no longer owns the task, which
 // includes that it is completed already: roll tx back, the effect is another
 // attempt's. [ErrTaskNotFound] means that there is no such task,
-// [ErrInvalidArgument] that the lease or the output is malformed.
+// [ErrInvalidArgument] that the lease or the output is malformed, [ErrTooLarge]
+// that the output is over the limit of args.
+//
+// Call it last before the commit: from then on tx holds the task's row.
 func Complete(ctx context.Context, tx Tx, taskID int64, lease string, output any) error {
 	var body *string
+	if strings.ContainsRune(lease, 0) {
+		return fmt.Errorf("sched.complete: %w: lease %q has a NUL character; pass the Sched-Lease header unchanged", ErrInvalidArgument, lease)
+	}
 	if output != nil {
 		encoded, err := json.Marshal(output)
 		if err != nil {

@@ -117,7 +117,7 @@ func marshalTasks(tasks []Task) (body string, delayed bool, err error) {
 	for i, task := range tasks {
 		params, err := task.params()
 		if err != nil {
-			return "", false, fmt.Errorf("task at index %d: %w", i, err)
+			return "", false, fmt.Errorf("tasks[%d]: %w", i, err)
 		}
 		object := make(map[string]any, len(params))
 		for _, p := range params {

@@ -105,6 +105,8 @@ func TestRefusedBeforeSending(t *testing.T) {
 		"raw args no JSON":    {jobs.Task{Args: jobs.Raw("k", json.RawMessage("{"))}, "args of kind \"k\" are no JSON"},
 		"priority overflows":  {jobs.Task{Args: note{}, Options: []jobs.Option{jobs.Priority(math.MaxInt32 + 1)}}, "priority 2147483648"},
 		"attempts overflow":   {jobs.Task{Args: note{}, Options: []jobs.Option{jobs.MaxAttempts(math.MinInt32 - 1)}}, "max_attempts -2147483649"},
+		"NUL in the kind":     {jobs.Task{Args: jobs.Raw("a\x00b", nil)}, "kind \"a\\x00b\" has a NUL"},
+		"NUL in an option":    {jobs.Task{Args: note{}, Options: []jobs.Option{jobs.Queue("a\x00b")}}, "queue \"a\\x00b\" has a NUL"},
 		"year out of reach":   {jobs.Task{Args: note{}, Options: []jobs.Option{jobs.RunAt(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}}, "year 10000"},
 		"year before history": {jobs.Task{Args: note{}, Options: []jobs.Option{jobs.RunAt(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))}}, "year 0"},
 	} {
@@ -118,7 +120,7 @@ func TestRefusedBeforeSending(t *testing.T) {
 			_, err = jobs.EnqueueMany(t.Context(), db, []jobs.Task{{Args: note{}}, tc.task})
 			require.ErrorIs(t, err, jobs.ErrInvalidArgument)
 			require.ErrorContains(t, err, tc.want)
-			require.ErrorContains(t, err, "index 1")
+			require.ErrorContains(t, err, "tasks[1]: ")
 
 			require.Empty(t, db.query, "something was sent")
 		})
@@ -128,6 +130,9 @@ func TestRefusedBeforeSending(t *testing.T) {
 	err := jobs.Complete(t.Context(), txOf(db), 1, "w.1", func() {})
 	require.ErrorIs(t, err, jobs.ErrInvalidArgument)
 	require.ErrorContains(t, err, "output of task 1")
+	err = jobs.Complete(t.Context(), txOf(db), 1, "w\x00.1", nil)
+	require.ErrorIs(t, err, jobs.ErrInvalidArgument)
+	require.ErrorContains(t, err, "NUL")
 	require.Empty(t, db.query)
 }
 

@@ -1,12 +1,6 @@
 package jobs
 
-import (
-	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Option sets one property of a task. What no option sets keeps the default of
 // the SQL API, and the SQL API checks every value: one out of range comes back
@@ -48,8 +42,9 @@ func Delay(d time.Duration) Option {
 }
 
 // Selector restricts the task to workers whose labels contain every pair of
-// it. By default any worker may run the task. The map must not change until
-// the enqueue returns.
+// it: at most 64, names of 1 to 63 characters, values of up to 255. By default
+// any worker may run the task. The map must not change until the enqueue
+// returns.
 func Selector(labels map[string]string) Option {
 	return func(o *options) { o.selector = labels }
 }
@@ -61,9 +56,11 @@ func Protocol(name string) Option {
 	return func(o *options) { o.protocol = &name }
 }
 
-// UniqueKey lets at most one unfinished task of the kind have this key. While
-// there is one, in whatever queue, enqueueing another returns its id and
-// changes nothing. By default tasks are not unique.
+// UniqueKey lets at most one unfinished task of the kind have this key, of 1
+// to 255 characters. While there is one, in whatever queue, enqueueing another
+// returns its id and changes nothing. While another open transaction enqueues
+// the same key, the enqueue waits for its end, which decides the answer. By
+// default tasks are not unique.
 func UniqueKey(key string) Option {
 	return func(o *options) { o.uniqueKey = &key }
 }
@@ -75,19 +72,21 @@ func MaxAttempts(n int) Option {
 }
 
 // Timeout bounds each attempt; one that takes longer is ended and counts as
-// failed. It is kept in milliseconds. By default the sidecar's own limit holds.
+// failed. It is over 0, up to 7 days, and kept in whole milliseconds, rounded
+// up. By default the sidecar's own limit holds.
 func Timeout(d time.Duration) Option {
 	return func(o *options) { o.timeout = &d }
 }
 
-// Batch names the batch that the task belongs to; sched.batch shows the
-// progress of each. By default a task belongs to none.
+// Batch names the batch that the task belongs to, with 1 to 127 characters;
+// sched.batch shows the progress of each. By default a task belongs to none.
 func Batch(name string) Option {
 	return func(o *options) { o.batch = &name }
 }
 
-// Headers travel with the task to the app, a traceparent for example. The map
-// must not change until the enqueue returns.
+// Headers travel with the task to the app, a traceparent for example: at most
+// 64, with names as HTTP has them of 1 to 63 characters, and printable values
+// of up to 4096. The map must not change until the enqueue returns.
 func Headers(h map[string]string) Option {
 	return func(o *options) { o.headers = h }
 }
@@ -112,78 +111,19 @@ func (o *options) apply(opts []Option) {
 	}
 }
 
-// param is one argument of sched.enqueue. Value is a string, an int32, a
-// time.Time or, for jsonb, a json.RawMessage: what all drivers and
-// encoding/json agree on.
-type param struct {
-	name, cast string
-	value      any
-}
-
-// delayParam carries a [Delay]; no argument of sched.enqueue has its name.
-const delayParam = "delay"
-
-func (o *options) params() ([]param, error) {
-	var params []param
-	add := func(name, cast string, value any) {
-		params = append(params, param{name: name, cast: cast, value: value})
-	}
-	addText := func(name string, value *string) {
-		if value != nil {
-			add(name, "text", *value)
-		}
-	}
-	addInt := func(name string, value *int) error {
-		if value == nil {
-			return nil
-		}
-		if *value < math.MinInt32 || *value > math.MaxInt32 {
-			return fmt.Errorf("%s %d is no 32-bit number", name, *value)
-		}
-		add(name, "int", int32(*value))
-		return nil
-	}
-	addPairs := func(name string, pairs map[string]string) error {
-		if len(pairs) == 0 {
-			return nil
-		}
-		body, err := json.Marshal(pairs)
-		add(name, "jsonb", json.RawMessage(body))
-		return err
-	}
-
-	addText("queue", o.queue)
-	if err := addInt("priority", o.priority); err != nil {
-		return nil, err
-	}
-	if !o.runAt.IsZero() {
-		if y := o.runAt.UTC().Year(); y < 1 || y > 9999 {
-			return nil, fmt.Errorf("run_at is in the year %d; use one from 1 to 9999", y)
-		}
-		add("run_at", "timestamptz", o.runAt.UTC())
-	}
+// addTo names what is set, in the order of the SQL function's own arguments.
+func (o *options) addTo(l *paramList) {
+	l.addText("queue", o.queue)
+	l.addInt("priority", o.priority)
+	l.addTime("run_at", o.runAt)
 	if o.delay > 0 {
-		add(delayParam, "interval", interval(o.delay))
+		l.addInterval(delayParam, &o.delay)
 	}
-	if err := addPairs("selector", o.selector); err != nil {
-		return nil, err
-	}
-	addText("protocol", o.protocol)
-	addText("unique_key", o.uniqueKey)
-	if err := addInt("max_attempts", o.maxAttempts); err != nil {
-		return nil, err
-	}
-	if o.timeout != nil {
-		add("timeout", "interval", interval(*o.timeout))
-	}
-	addText("batch", o.batch)
-	if err := addPairs("headers", o.headers); err != nil {
-		return nil, err
-	}
-	return params, nil
-}
-
-// interval renders d as Postgres reads it, without a float on the way.
-func interval(d time.Duration) string {
-	return strconv.FormatInt(d.Microseconds(), 10) + " microseconds"
+	l.addPairs("selector", o.selector)
+	l.addText("protocol", o.protocol)
+	l.addText("unique_key", o.uniqueKey)
+	l.addInt("max_attempts", o.maxAttempts)
+	l.addInterval("timeout", o.timeout)
+	l.addText("batch", o.batch)
+	l.addPairs("headers", o.headers)
 }

@@ -43,7 +43,8 @@ func serverError(function string, err error) error {
 	if sentinel != nil {
 		text.WriteString(sentinel.Error() + ": ")
 	}
-	text.WriteString(answer.message)
+	// Some messages name the function themselves.
+	text.WriteString(strings.TrimPrefix(answer.message, function+": "))
 	if answer.detail != "" {
 		text.WriteString("; detail: " + answer.detail)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/lib/pq"
+	"github.com/lib/pq" //nolint:depguard // tested: apps may use it
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/jobs"
@@ -53,7 +53,7 @@ func TestServerErrors(t *testing.T) {
 				_, err := jobs.Cancel(t.Context(), refusingDB{cause}, 1)
 				require.ErrorIs(t, err, cause, "the driver's error stays in reach")
 				for _, sentinel := range sentinels {
-					require.Equal(t, want == sentinel, errors.Is(err, sentinel), "%v is %v", err, sentinel)
+					require.Equal(t, errors.Is(want, sentinel), errors.Is(err, sentinel), "%v is %v", err, sentinel)
 				}
 				for _, part := range []string{"sched.cancel: ", "the message", "detail: the detail", "hint: the hint", "SQLSTATE " + state} {
 					require.ErrorContains(t, err, part)
@@ -82,6 +82,15 @@ func TestServerErrorsOfAnUnpreparedDatabase(t *testing.T) {
 		require.ErrorContains(t, err, "the server's own")
 		require.NotContains(t, err.Error(), hint)
 	}
+}
+
+func TestFunctionIsNamedOnce(t *testing.T) {
+	t.Parallel()
+
+	_, err := jobs.Enqueue(t.Context(), refusingDB{&pgconn.PgError{
+		Code: "22023", Message: "sched.enqueue: priority 9 is not between 1 and 4", Hint: "leave priority out for 1",
+	}}, note{})
+	require.EqualError(t, err, "sched.enqueue: invalid argument: priority 9 is not between 1 and 4; hint: leave priority out for 1 (SQLSTATE 22023)")
 }
 
 func TestOtherErrorsPassThrough(t *testing.T) {
