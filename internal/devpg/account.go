@@ -20,7 +20,7 @@ type account struct {
 }
 
 // ErrNoAccount is returned by Start as root when the machine has neither the user postgres nor nobody.
-var ErrNoAccount = errors.New("Postgres refuses to run as root, and there is no user postgres or nobody to run it as: " +
+var ErrNoAccount = errors.New("there is no user postgres or nobody, and as root Postgres refuses to run: " +
 	"create one of them, or start as another user")
 
 func serverAccount() (account, error) {

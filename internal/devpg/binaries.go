@@ -35,13 +35,15 @@ type finder struct {
 }
 
 // systemDirs are the directories of Debian, Red Hat's PGDG packages, Homebrew, Alpine and Postgres.app.
-var systemDirs = []string{
-	"/usr/lib/postgresql/*/bin",
-	"/usr/pgsql-*/bin",
-	"/usr/libexec/postgresql*",
-	"/opt/homebrew/opt/postgresql@*/bin",
-	"/usr/local/opt/postgresql@*/bin",
-	"/Applications/Postgres.app/Contents/Versions/*/bin",
+func systemDirs() []string {
+	return []string{
+		"/usr/lib/postgresql/*/bin",
+		"/usr/pgsql-*/bin",
+		"/usr/libexec/postgresql*",
+		"/opt/homebrew/opt/postgresql@*/bin",
+		"/usr/local/opt/postgresql@*/bin",
+		"/Applications/Postgres.app/Contents/Versions/*/bin",
+	}
 }
 
 func newFinder(opts *Options, acct account, log *slog.Logger) *finder {
@@ -53,14 +55,14 @@ func newFinder(opts *Options, acct account, log *slog.Logger) *finder {
 		getenv:    os.Getenv,
 		lookPath:  exec.LookPath,
 		pgConfig:  pgConfigBinDir,
-		patterns:  systemDirs,
+		patterns:  systemDirs(),
 		probe:     func(ctx context.Context, dir string) (string, error) { return probeBinaries(ctx, dir, acct) },
 	}
 	f.download = func(ctx context.Context) (string, error) {
 		return downloadBinaries(ctx, downloadRequest{account: acct, version: opts.Version, log: log})
 	}
 	if canAptInstall() {
-		f.install = func(ctx context.Context) error { return aptInstall(ctx, opts.Version, log) }
+		f.install = func(ctx context.Context) error { return aptInstall(ctx, opts.Version, log, runApt) }
 	}
 	return f
 }
@@ -109,7 +111,7 @@ func (f *finder) explicit(ctx context.Context, dir, what string) (string, error)
 
 // findLocal tries what the machine has, in order: PATH, pg_config, the systems' directories with the newest first.
 func (f *finder) findLocal(ctx context.Context) (string, error) {
-	var misses []error
+	misses := []error{errors.New("PATH, pg_config and the usual directories of this machine")}
 	seen := make(map[string]bool)
 	for _, dir := range f.candidates(ctx) {
 		if seen[dir] {
@@ -133,8 +135,8 @@ func (f *finder) candidates(ctx context.Context) []string {
 	var dirs []string
 	if path, err := f.lookPath("postgres"); err == nil {
 		// A link leads to the directory with all the programs, pg_dump and psql too; a wrapper script is taken as it is.
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(target))
 		}
 		dirs = append(dirs, filepath.Dir(path))
 	}
@@ -154,13 +156,15 @@ func (f *finder) candidates(ctx context.Context) []string {
 
 var numberInPath = regexp.MustCompile(`[0-9]+`)
 
-// versionInPath reads 16 from /usr/lib/postgresql/16/bin, 9 from a 9.6 and 0 from a path without a number.
+// versionInPath reads 16 from /usr/lib/postgresql/16/bin, 9 from a 9.6 and 0 from a path without a number. The version is
+// in the last element that has a number.
 func versionInPath(path string) int {
-	n, err := strconv.Atoi(numberInPath.FindString(path))
-	if err != nil {
-		return 0
+	for ; len(path) > 1; path = filepath.Dir(path) {
+		if n, err := strconv.Atoi(numberInPath.FindString(filepath.Base(path))); err == nil {
+			return n
+		}
 	}
-	return n
+	return 0
 }
 
 func (f *finder) nothing(why ...error) error {

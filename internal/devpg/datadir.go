@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,7 +54,7 @@ func lockDir(ctx context.Context, path string) (*os.File, error) {
 }
 
 // prepareData makes the data directory unless there is one already, and returns the superuser's password.
-func (l layout) prepareData(ctx context.Context, bin string, acct account, opts *Options) (string, error) {
+func (l layout) prepareData(ctx context.Context, bin string, acct account, opts *Options, lock *os.File) (string, error) {
 	if _, err := os.Stat(filepath.Join(l.data(), "PG_VERSION")); err == nil {
 		if err := l.recover(); err != nil {
 			return "", err
@@ -84,6 +85,7 @@ func (l layout) prepareData(ctx context.Context, bin string, acct account, opts 
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), args...)
 	acct.apply(cmd)
 	cmd.Dir = l.base
+	cmd.ExtraFiles = []*os.File{lock} // it may outlive us, and must then keep others out of the directory
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb in %s: %w\n%s", l.base, errors.Join(err, ctx.Err()), lastLines(string(out), 10))
 	}
@@ -112,16 +114,11 @@ func (l layout) recover() error {
 	first, _, _ := strings.Cut(string(content), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
 	if err == nil && processAlive(pid) {
-		// A server works in its data directory; where /proc can't tell, Postgres decides.
-		cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd"))
-		if err != nil {
+		// Where /proc can't tell, Postgres decides.
+		if !hasProc() {
 			return nil
 		}
-		data, err := filepath.EvalSymlinks(l.data())
-		if err != nil {
-			return err
-		}
-		if cwd == data {
+		if slices.Contains(workersIn(l.data()), pid) {
 			return fmt.Errorf("%s, process %d: %w", l.base, pid, ErrDirInUse)
 		}
 	}

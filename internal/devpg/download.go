@@ -17,8 +17,10 @@ import (
 const cacheName = "sched-postgres"
 
 // releases are the versions that can be downloaded; the newest is the default.
-var releases = []embeddedpostgres.PostgresVersion{
-	embeddedpostgres.V18, embeddedpostgres.V17, embeddedpostgres.V16, embeddedpostgres.V15, embeddedpostgres.V14,
+func releases() []embeddedpostgres.PostgresVersion {
+	return []embeddedpostgres.PostgresVersion{
+		embeddedpostgres.V18, embeddedpostgres.V17, embeddedpostgres.V16, embeddedpostgres.V15, embeddedpostgres.V14,
+	}
 }
 
 type downloadRequest struct {
@@ -69,14 +71,14 @@ func downloadBinaries(ctx context.Context, req downloadRequest) (string, error) 
 
 func releaseOf(version string) (embeddedpostgres.PostgresVersion, error) {
 	if version == "" {
-		return releases[0], nil
+		return releases()[0], nil
 	}
-	for _, release := range releases {
+	for _, release := range releases() {
 		if strings.HasPrefix(string(release), version+".") {
 			return release, nil
 		}
 	}
-	return "", fmt.Errorf("Postgres %s cannot be downloaded, only %v", version, releases)
+	return "", fmt.Errorf("version %s of Postgres cannot be downloaded, only %v", version, releases())
 }
 
 // cacheDir is the user's cache directory; for root one that the server's account can enter, too.
@@ -123,14 +125,12 @@ func fetch(cache, home string, release embeddedpostgres.PostgresVersion, reposit
 		config = config.BinaryRepositoryURL(repository)
 	}
 	db := embeddedpostgres.NewDatabase(config)
-	startErr := db.Start()
-	if startErr == nil {
-		startErr = db.Stop()
+	err = db.Start()
+	if err == nil {
+		return errors.Join(errors.New("the downloaded server started on an empty data directory"), db.Stop())
 	}
-	for _, program := range []string{"postgres", "initdb"} {
-		if _, err := os.Stat(filepath.Join(unpacked, "bin", program)); err != nil {
-			return errors.Join(startErr, err)
-		}
+	if !strings.HasPrefix(err.Error(), "could not start postgres") {
+		return err // it did not get as far as the start
 	}
 	if err := openToAll(unpacked); err != nil {
 		return err

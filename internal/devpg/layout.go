@@ -44,7 +44,7 @@ func (l layout) remove() error {
 func makeLayout(opts *Options, acct account) (l layout, err error) {
 	if opts.Dir == "" {
 		l.temp = true
-		l.base, err = makeTemp(acct, opts.Fast)
+		l.base, err = makeTemp(acct, opts.Fast, opts.Keep)
 	} else {
 		l.base, err = makeKept(opts.Dir, acct)
 	}
@@ -77,7 +77,7 @@ func maxSocketPath() int {
 
 // makeTemp makes a temporary directory. A fast server's goes into memory where there is plenty: a test database is a copy
 // of 300 small files, which takes a tenth of the time there. Whoever sets TMPDIR decides.
-func makeTemp(acct account, fast bool) (string, error) {
+func makeTemp(acct account, fast, keep bool) (string, error) {
 	parent := os.TempDir()
 	switch {
 	case fast && os.Getenv("TMPDIR") == "" && roomInMemory():
@@ -85,12 +85,16 @@ func makeTemp(acct account, fast bool) (string, error) {
 	case acct.canReach(parent) != nil:
 		parent = "/tmp" // TMPDIR may be root's alone; /tmp is everybody's
 	}
+	sweep(parent, acct)
 	dir, err := os.MkdirTemp(parent, "sched-pg-")
 	if err != nil {
 		return "", fmt.Errorf("making a temporary directory: %w", err)
 	}
-	if err := acct.own(dir); err != nil {
-		return "", errors.Join(err, os.Remove(dir))
+	if !keep {
+		err = os.WriteFile(filepath.Join(dir, temporaryMark), nil, 0o600)
+	}
+	if err := errors.Join(err, acct.own(dir)); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, nil
 }

@@ -11,7 +11,7 @@ const (
 // roomInMemory reports whether /dev/shm is a memory file system with room for a test server.
 func roomInMemory() bool {
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memoryDir, &fs); err != nil || int64(fs.Type) != tmpfsMagic {
+	if err := syscall.Statfs(memoryDir, &fs); err != nil || fs.Type != tmpfsMagic {
 		return false
 	}
 	const writable = 2 // W_OK

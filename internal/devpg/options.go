@@ -88,6 +88,7 @@ func (o *Options) config(port int, socketDir string) string {
 		settings["full_page_writes"] = "off"
 		// Kept in files that go with the directory: the POSIX kind outlives a killed server in /dev/shm.
 		settings["dynamic_shared_memory_type"] = "mmap"
+		settings["max_wal_size"] = "256MB" // a checkpoint without fsync is cheap, memory may not be
 	}
 	maps.Copy(settings, o.Settings)
 	// These are ours: the server's privacy and our way to reach it hang on them.
@@ -98,13 +99,12 @@ func (o *Options) config(port int, socketDir string) string {
 	settings["logging_collector"] = "off"
 	settings["log_destination"] = "stderr"
 
+	// A quote is doubled, and a backslash too: Postgres reads escapes in its configuration file.
+	quote := strings.NewReplacer(`'`, `''`, `\`, `\\`)
 	var b strings.Builder
 	b.WriteString("# Written at each start; put changes into the start options, or use ALTER SYSTEM.\n")
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(&b, "%s = '%s'\n", name, quoteSetting.Replace(settings[name]))
+		fmt.Fprintf(&b, "%s = '%s'\n", name, quote.Replace(settings[name]))
 	}
 	return b.String()
 }
-
-// A quote is doubled, and a backslash too: Postgres reads escapes in its configuration file.
-var quoteSetting = strings.NewReplacer(`'`, `''`, `\`, `\\`)

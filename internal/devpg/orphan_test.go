@@ -30,10 +30,11 @@ func TestMain(m *testing.M) {
 func parent(dir string) {
 	s, err := Start(context.Background(), Options{Fast: true, NoInstall: true, Dir: dir})
 	if err != nil {
-		fmt.Println("error", err)
-		os.Exit(1)
+		panic(err)
 	}
-	fmt.Println("serving", s.Pid(), s.sup.cmd.Process.Pid, s.Dir())
+	if _, err := fmt.Fprintln(os.Stdout, "serving", s.Pid(), s.sup.cmd.Process.Pid, s.Dir()); err != nil {
+		panic(err)
+	}
 	select {}
 }
 
@@ -45,7 +46,7 @@ type child struct {
 
 func startParent(t *testing.T, dir string) child {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), parentVariable+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -2,13 +2,16 @@ package devpg
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // processAlive reports whether pid runs. A zombie does not: it holds no memory, files or locks any more, and in a
@@ -73,9 +76,54 @@ func procStat(pid int) (parent int, state byte, ok bool) {
 	return parent, fields[0][0], err == nil
 }
 
+// workersIn lists the processes of Postgres that work in a data directory, orphans included: all of its processes change
+// to it. Where /proc can't tell there are none.
+func workersIn(dataDir string) []int {
+	dataDir, err := filepath.EvalSymlinks(dataDir)
+	if err != nil {
+		return nil
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		return nil
+	}
+	var workers []int
+	for _, link := range links {
+		if cwd, err := os.Readlink(link); err != nil || cwd != dataDir {
+			continue
+		}
+		process := filepath.Dir(link)
+		// Somebody's shell in that directory is none of ours.
+		if exe, err := os.Readlink(filepath.Join(process, "exe")); err != nil || filepath.Base(exe) != "postgres" {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(process)); err == nil {
+			workers = append(workers, pid)
+		}
+	}
+	return workers
+}
+
+// awaitGone waits until none of the processes runs.
+func awaitGone(pids []int, timeout time.Duration) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(timeout)
+	for _, pid := range pids {
+		for processAlive(pid) {
+			if now := <-tick.C; now.After(deadline) {
+				return fmt.Errorf("server process %d is still there", pid)
+			}
+		}
+	}
+	return nil
+}
+
 // childrenByPs serves the systems without /proc.
 func childrenByPs(pid int) []int {
-	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "ps", "-A", "-o", "pid=,ppid=").Output()
 	if err != nil {
 		return nil
 	}

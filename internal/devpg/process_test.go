@@ -12,8 +12,9 @@ import (
 )
 
 // ownerOf asks ps, so that the test doesn't depend on /proc.
-func ownerOf(pid int) (int, error) {
-	out, err := exec.Command("ps", "-o", "uid=", "-p", strconv.Itoa(pid)).Output()
+func ownerOf(t *testing.T, pid int) (int, error) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ps", "-o", "uid=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return 0, fmt.Errorf("ps of %d: %w", pid, err)
 	}
@@ -25,7 +26,7 @@ func TestProcessAlive(t *testing.T) {
 	require.True(t, processAlive(os.Getpid()))
 	require.False(t, processAlive(0))
 
-	cmd := exec.Command("true")
+	cmd := exec.CommandContext(t.Context(), "true")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -37,7 +38,7 @@ func TestProcessAlive(t *testing.T) {
 
 func TestChildrenOf(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("cat")
+	cmd := exec.CommandContext(t.Context(), "cat")
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ const (
 	startTimeout = 2 * time.Minute // when the caller's context has no deadline; recovery of a large directory takes a while
 	stopGrace    = 10 * time.Second
 	portAttempts = 8
+	killPatience = 10 * time.Second
 )
 
 // ErrStopped is returned by Restart and Kill after Stop.
@@ -81,7 +83,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	if s.lock, err = lockDir(ctx, s.layout.lock()); err != nil {
 		return errors.Join(err, s.layout.remove())
 	}
-	if s.password, err = s.layout.prepareData(ctx, s.binDir, s.account, &s.opts); err != nil {
+	if s.password, err = s.layout.prepareData(ctx, s.binDir, s.account, &s.opts, s.lock); err != nil {
 		return errors.Join(err, s.lock.Close(), s.layout.remove())
 	}
 	return nil
@@ -173,6 +175,9 @@ func (s *Server) Kill() error {
 	if s.sup == nil {
 		return nil
 	}
+	if s.sup.awaitExit(0) { // it crashed by itself; its number may be another process's by now
+		return s.halt(0)
+	}
 	pid := s.sup.pid
 	// Stopped first, so that it can't start another child between our look and our kill.
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -182,26 +187,13 @@ func (s *Server) Kill() error {
 	for _, victim := range victims {
 		_ = syscall.Kill(victim, syscall.SIGKILL) // gone already is as good
 	}
-	if !s.sup.awaitExit(10 * time.Second) {
+	if err := awaitGone(victims[1:], killPatience); err != nil {
+		return fmt.Errorf("devpg: after SIGKILL: %w", err)
+	}
+	if !s.sup.awaitExit(killPatience) {
 		return fmt.Errorf("devpg: server process %d is still there after SIGKILL", pid)
 	}
-	s.sup.release()
-	s.sup = nil
-	return awaitGone(victims[1:], 10*time.Second)
-}
-
-func awaitGone(pids []int, timeout time.Duration) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.Now().Add(timeout)
-	for _, pid := range pids {
-		for processAlive(pid) {
-			if now := <-tick.C; now.After(deadline) {
-				return fmt.Errorf("devpg: server process %d is still there after SIGKILL", pid)
-			}
-		}
-	}
-	return nil
+	return s.halt(0)
 }
 
 // Restart stops the server in order if it runs, and starts it again with the same data on the same port.
@@ -258,7 +250,13 @@ func (s *Server) halt(grace time.Duration) error {
 	s.sup.release()
 	s.log.Info("postgres stopped", "port", s.port, "pid", s.sup.pid)
 	s.sup = nil
-	return err
+	// A server that was killed leaves its children for a moment, busy ones for longer; with them in the way the next one
+	// refuses to start.
+	orphans := workersIn(s.layout.data())
+	for _, pid := range orphans {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is as good
+	}
+	return errors.Join(err, awaitGone(orphans, killPatience))
 }
 
 // DSN is the URL of the database postgres over TCP, as superuser, with the password.
@@ -314,12 +312,12 @@ func (s *Server) Pid() int {
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return 0, fmt.Errorf("looking for a free port: %w", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	port := netip.MustParseAddrPort(l.Addr().String()).Port()
+	return int(port), l.Close()
 }
 
 func fileSize(path string) int64 {
@@ -336,7 +334,7 @@ func readFrom(path string, offset int64) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return ""
 	}

@@ -2,6 +2,9 @@ package devpg
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -71,7 +74,7 @@ func TestServer_StartStop(t *testing.T) {
 	require.ErrorIs(t, s.Kill(), ErrStopped)
 }
 
-func TestServer_IsPrivate(t *testing.T) {
+func TestServer_IsPrivateAndNotRoot(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Fast: true})
 
@@ -84,6 +87,14 @@ func TestServer_IsPrivate(t *testing.T) {
 	_, err = pgx.ConnectConfig(t.Context(), wrong)
 	require.ErrorContains(t, err, "password authentication failed")
 	require.Equal(t, "off", query[string](t, s.DSN(), "SHOW fsync"), "fast")
+
+	if os.Geteuid() != 0 {
+		return
+	}
+	uid, err := ownerOf(t, s.Pid())
+	require.NoError(t, err)
+	require.NotZero(t, uid, "started by root, run by another")
+	require.Equal(t, uid, ownerOfFile(t, info))
 }
 
 func TestServer_KillAndRestart(t *testing.T) {
@@ -173,16 +184,21 @@ func TestStart_RefusesStrangersDir(t *testing.T) {
 	after, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, before.Mode(), after.Mode())
-	require.Equal(t, before.Sys().(*syscall.Stat_t).Uid, after.Sys().(*syscall.Stat_t).Uid)
+	require.Equal(t, ownerOfFile(t, before), ownerOfFile(t, after))
 	require.NoFileExists(t, filepath.Join(dir, "lock"))
 }
 
 func TestStart_PortTaken(t *testing.T) {
 	t.Parallel()
-	first := start(t, Options{Fast: true})
-	_, err := Start(t.Context(), Options{Fast: true, Port: first.Port(), NoInstall: true})
+	taken, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, taken.Close()) })
+	address, err := netip.ParseAddrPort(taken.Addr().String())
+	require.NoError(t, err)
+
+	_, err = Start(t.Context(), Options{Fast: true, Port: int(address.Port()), NoInstall: true})
 	require.ErrorIs(t, err, errPortTaken)
-	require.ErrorContains(t, err, strconv.Itoa(first.Port()))
+	require.ErrorContains(t, err, fmt.Sprintf("port %d", address.Port()))
 }
 
 func TestStart_SaysWhyPostgresRefused(t *testing.T) {
@@ -191,23 +207,9 @@ func TestStart_SaysWhyPostgresRefused(t *testing.T) {
 	require.ErrorContains(t, err, `invalid value for parameter "work_mem": "a lot"`)
 }
 
-func TestStart_AsRootRunsAsAnother(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	s := start(t, Options{Fast: true})
-	uid, err := ownerOf(s.Pid())
-	require.NoError(t, err)
-	require.NotZero(t, uid)
-	info, err := os.Stat(filepath.Join(s.Dir(), "data"))
-	require.NoError(t, err)
-	require.EqualValues(t, uid, info.Sys().(*syscall.Stat_t).Uid)
-}
-
 func TestStart_Concurrently(t *testing.T) {
 	t.Parallel()
-	const servers = 4
+	const servers = 3
 	var wg sync.WaitGroup
 	dsns := make([]string, servers)
 	for i := range dsns {
@@ -229,6 +231,38 @@ func TestStart_Concurrently(t *testing.T) {
 	require.Len(t, seen, servers)
 }
 
+func TestServer_RestartAfterCrash(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{Fast: true})
+	conn, err := pgx.Connect(t.Context(), s.SocketDSN("postgres"))
+	require.NoError(t, err)
+	busy := make(chan error, 1)
+	go func() {
+		// Outlives its postmaster for as long as it computes, and keeps the shared memory.
+		_, err := conn.Exec(context.Background(), "SELECT count(*) FROM generate_series(1, 1e12::bigint)")
+		busy <- err
+	}()
+	require.Eventually(t, func() bool {
+		return query[int](t, s.SocketDSN("postgres"),
+			"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid() AND backend_type = 'client backend'") > 0
+	}, patience, pollEvery)
+
+	require.NoError(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
+	require.NoError(t, s.Restart(t.Context()))
+	require.Error(t, <-busy)
+	require.Equal(t, 1, query[int](t, s.DSN(), "SELECT 1"))
+}
+
+func TestServer_StopWithoutSupervisor(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{Fast: true})
+	pid := s.Pid()
+	require.NoError(t, syscall.Kill(s.sup.cmd.Process.Pid, syscall.SIGKILL))
+	require.NoError(t, s.Stop())
+	require.False(t, processAlive(pid))
+	require.NoDirExists(t, s.Dir())
+}
+
 func TestOptions_Validate(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{
@@ -240,6 +274,13 @@ func TestOptions_Validate(t *testing.T) {
 		_, err := Start(t.Context(), opts)
 		require.Error(t, err, name)
 	}
+}
+
+func ownerOfFile(t *testing.T, info os.FileInfo) int {
+	t.Helper()
+	st, ok := info.Sys().(*syscall.Stat_t)
+	require.True(t, ok)
+	return int(st.Uid)
 }
 
 // tempDir is t.TempDir, open to the server's account whatever our umask.

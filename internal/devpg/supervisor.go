@@ -2,6 +2,7 @@ package devpg
 
 import (
 	"bufio"
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -45,30 +46,29 @@ func supervise(run supervision) (*supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer holdRead.Close()
 	out, outWrite, err := os.Pipe()
 	if err != nil {
-		hold.Close()
+		closeAll(holdRead, hold)
 		return nil, err
 	}
-	defer outWrite.Close()
-
 	args := []string{
 		"-c", superviseScript, "devpg-supervisor",
 		run.postgres, run.dataDir, run.logFile, strconv.Itoa(int(run.grace.Seconds())),
 	}
-	cmd := exec.Command("/bin/sh", append(args, run.remove...)...)
+	// No context: the server's life is Stop's business.
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", append(args, run.remove...)...)
 	run.account.apply(cmd)
 	cmd.Dir = run.workDir
 	cmd.Stdout = outWrite
 	cmd.ExtraFiles = []*os.File{holdRead, run.lock}
-	if err := cmd.Start(); err != nil {
-		hold.Close()
-		out.Close()
+	err = cmd.Start()
+	// The supervisor has its own copies now; ours of its ends would hide from either side that the other is gone.
+	closeAll(holdRead, outWrite)
+	if err != nil {
+		closeAll(hold, out)
 		return nil, fmt.Errorf("starting /bin/sh as %s: %w", run.account.name, err)
 	}
 	s := &supervisor{cmd: cmd, hold: hold, out: out, lines: bufio.NewReader(out)}
-	// The end of our copy of outWrite comes with the return; the supervisor's own copy keeps the pipe open.
 	word, arg, err := s.next(10 * time.Second)
 	if err == nil && word == "started" {
 		s.pid, err = strconv.Atoi(arg)
@@ -83,7 +83,8 @@ func supervise(run supervision) (*supervisor, error) {
 var errSupervisor = errors.New("it could not start the server")
 
 func (s *supervisor) next(timeout time.Duration) (word, arg string, err error) {
-	if err := s.out.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+	// A deadline that has passed already would hide a line that is there.
+	if err := s.out.SetReadDeadline(time.Now().Add(max(timeout, 5*time.Millisecond))); err != nil {
 		return "", "", err
 	}
 	line, err := s.lines.ReadString('\n')
@@ -105,7 +106,7 @@ func (s *supervisor) awaitExit(timeout time.Duration) bool {
 		s.exited, s.status = true, arg
 	case errors.Is(err, io.EOF):
 		// Somebody killed the supervisor; the server, if it still runs, is nobody's child that we could wait for.
-		s.exited, s.status = !processAlive(s.pid), "unknown"
+		s.exited, s.status = awaitGone([]int{s.pid}, timeout) == nil, "unknown"
 	}
 	return s.exited
 }
@@ -139,10 +140,20 @@ func (s *supervisor) stop(grace time.Duration) error {
 
 // release dismisses the supervisor after the server has ended, or lets it end the server when that is still running.
 func (s *supervisor) release() {
-	if s.exited {
-		_, _ = s.hold.WriteString("done\n") // only fails when the supervisor is gone already, which is what we want
+	defer closeAll(s.out)
+	defer closeAll(s.hold)
+	if !s.exited {
+		// Waiting could take for ever, if not even SIGKILL ends the server.
+		_ = s.cmd.Process.Release()
+		return
 	}
-	_ = s.hold.Close()
-	_ = s.cmd.Wait() // its exit status says nothing that "exited" didn't
-	_ = s.out.Close()
+	_, _ = s.hold.WriteString("done\n") // only fails when the supervisor is gone already, which is what we want
+	_ = s.cmd.Wait()                    // its exit status says nothing that "exited" didn't
+}
+
+// closeAll closes pipes, to which that cannot fail.
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
 }

@@ -27,8 +27,7 @@ const (
 	migrateLock = 7164239001
 )
 
-// cluster is the server that the tests of this process share. It's the package's one piece of global state: tests have
-// nothing else in common to keep it in.
+// cluster is a server on which databases are made for the tests of this process.
 type cluster struct {
 	server *devpg.Server // nil when SCHED_TEST_DSN names one
 	dsn    string        // of the maintenance database
@@ -39,6 +38,9 @@ type cluster struct {
 	template func() (string, error)
 }
 
+// shared opens the cluster of this process. It's global: the tests of a process have nothing else in common to keep it in.
+//
+//nolint:gochecknoglobals // see above
 var shared = sync.OnceValues(func() (*cluster, error) {
 	started.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
@@ -46,6 +48,9 @@ var shared = sync.OnceValues(func() (*cluster, error) {
 	return openCluster(ctx, os.Getenv(dsnVariable))
 })
 
+// started tells whether there is a shared server to end.
+//
+//nolint:gochecknoglobals // as shared itself
 var started atomic.Bool
 
 func openCluster(ctx context.Context, dsn string) (*cluster, error) {

@@ -15,7 +15,7 @@ import (
 //
 // options are goleak's, for goroutines of libraries that cannot be ended.
 func Main(m *testing.M, options ...goleak.Option) {
-	os.Exit(runMain(m, options))
+	os.Exit(runMain(m, options)) //nolint:forbidigo // it is the end of a test binary's main function
 }
 
 func runMain(m *testing.M, options []goleak.Option) int {
@@ -41,7 +41,7 @@ func closeShared() error {
 	}
 	c, err := shared()
 	if err != nil {
-		return nil //nolint:nilerr // the tests that wanted the server have reported it
+		return nil // the tests that wanted the server have reported it
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
 	defer cancel()

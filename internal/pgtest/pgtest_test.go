@@ -32,11 +32,12 @@ func TestNew_MigratedAndOnesOwn(t *testing.T) {
 	require.NotEqual(t, DSN(one), DSN(other))
 }
 
+//nolint:tparallel // the outer test waits for the inner one
 func TestNew_DroppedAfterTest(t *testing.T) {
 	t.Parallel()
 	watcher := Empty(t)
 	var name string
-	t.Run("inner", func(t *testing.T) { //nolint:paralleltest // its end is what the outer test waits for
+	t.Run("inner", func(t *testing.T) { // not parallel: its end is what the outer test waits for
 		name = scalar[string](t, New(t), "SELECT current_database()")
 	})
 	require.Zero(t, scalar[int](t, watcher, "SELECT count(*) FROM pg_database WHERE datname = $1", name))
@@ -89,6 +90,8 @@ func TestWithDatabase(t *testing.T) {
 }
 
 // A running server shared by test processes is imitated by clusters of this process.
+//
+//nolint:tparallel // the outer test waits for the inner one
 func TestCluster_OnRunningServer(t *testing.T) {
 	t.Parallel()
 	server := Server(t)
@@ -118,7 +121,7 @@ func TestCluster_OnRunningServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{template}, databases(), "only the dead one's databases are swept")
 
-	t.Run("pool", func(t *testing.T) { //nolint:paralleltest // its end is what the outer test waits for
+	t.Run("pool", func(t *testing.T) { // not parallel: its end is what the outer test waits for
 		require.Equal(t, 1, scalar[int](t, openDatabase(t, alive, template), countSched))
 	})
 	require.NoError(t, alive.close(ctx))
