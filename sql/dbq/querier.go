@@ -48,6 +48,9 @@ type Querier interface {
 	//             nothing changed, ask again later
 	//   replayed  this attempt was settled before, by us or by the app: harmless
 	//   refused   the lease is lost: nothing changed
+	//
+	// The planner takes the unnested input for a handful of rows, so it reaches the
+	// task rows through their primary key whatever it knows of the table.
 	TaskSettle(ctx context.Context, arg TaskSettleParams) ([]TaskSettleRow, error)
 	// Says of tasks that run for a while whether somebody asked to cancel them and
 	// whether the lease still holds. Every two seconds, for what this sidecar runs.

@@ -168,7 +168,7 @@ promoted AS (
         finalized_at = CASE WHEN d.conflict THEN clock_timestamp() END,
         metadata = CASE WHEN d.conflict THEN j.metadata || '{"unique_key_conflict": "scheduler_discarded"}' ELSE j.metadata END
     FROM due AS d
-    WHERE j.id = d.id AND j.id = any(ARRAY(SELECT d2.id FROM due AS d2))
+    WHERE j.id = d.id
     RETURNING j.queue, j.state
 ),
 
@@ -245,7 +245,7 @@ rescued AS (
         errors = array_append(j.errors, jsonb_build_object('at', d.attempted_at, 'attempt', d.attempt, 'error', d.error, 'trace', '')),
         metadata = j.metadata || jsonb_build_object('sched:lost', d.lost)
     FROM decided AS d
-    WHERE j.id = d.id AND j.id = any(ARRAY(SELECT l.id FROM lost AS l))
+    WHERE j.id = d.id
     RETURNING j.id, j.kind, j.queue, j.state, d.worker_id, d.attempt, d.attempted_at, d.error
 ),
 
@@ -414,7 +414,7 @@ settled AS (
             ELSE j.metadata
         END
     FROM decided AS d
-    WHERE j.id = d.id AND j.id = any($1::bigint[])
+    WHERE j.id = d.id
     RETURNING j.id, j.queue, j.state, d.worker_id, d.attempted_at, d.outcome, d.error, d.attempt
 ),
 
@@ -485,6 +485,9 @@ type TaskSettleRow struct {
 //	          nothing changed, ask again later
 //	replayed  this attempt was settled before, by us or by the app: harmless
 //	refused   the lease is lost: nothing changed
+//
+// The planner takes the unnested input for a handful of rows, so it reaches the
+// task rows through their primary key whatever it knows of the table.
 func (q *Queries) TaskSettle(ctx context.Context, arg TaskSettleParams) ([]TaskSettleRow, error) {
 	rows, err := q.db.Query(ctx, taskSettle,
 		arg.Ids,
@@ -537,7 +540,7 @@ SELECT i.id::bigint AS id,
         false
     )::boolean AS held
 FROM input AS i
-LEFT JOIN sched.river_job AS j ON j.id = i.id AND j.id = any($1::bigint[])
+LEFT JOIN sched.river_job AS j ON j.id = i.id
 `
 
 type TaskWatchParams struct {

@@ -57,6 +57,9 @@ RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, 
 --             nothing changed, ask again later
 --   replayed  this attempt was settled before, by us or by the app: harmless
 --   refused   the lease is lost: nothing changed
+--
+-- The planner takes the unnested input for a handful of rows, so it reaches the
+-- task rows through their primary key whatever it knows of the table.
 WITH input AS (
     SELECT
         unnest(@ids::bigint[]) AS id,
@@ -120,7 +123,7 @@ settled AS (
             ELSE j.metadata
         END
     FROM decided AS d
-    WHERE j.id = d.id AND j.id = any(@ids::bigint[])
+    WHERE j.id = d.id
     RETURNING j.id, j.queue, j.state, d.worker_id, d.attempted_at, d.outcome, d.error, d.attempt
 ),
 
@@ -179,7 +182,7 @@ SELECT i.id::bigint AS id,
         false
     )::boolean AS held
 FROM input AS i
-LEFT JOIN sched.river_job AS j ON j.id = i.id AND j.id = any(@ids::bigint[]);
+LEFT JOIN sched.river_job AS j ON j.id = i.id;
 
 -- name: TaskRunningOf :many
 -- The tasks that a worker holds according to the database. After a claim whose
@@ -228,7 +231,7 @@ rescued AS (
         errors = array_append(j.errors, jsonb_build_object('at', d.attempted_at, 'attempt', d.attempt, 'error', d.error, 'trace', '')),
         metadata = j.metadata || jsonb_build_object('sched:lost', d.lost)
     FROM decided AS d
-    WHERE j.id = d.id AND j.id = any(ARRAY(SELECT l.id FROM lost AS l))
+    WHERE j.id = d.id
     RETURNING j.id, j.kind, j.queue, j.state, d.worker_id, d.attempt, d.attempted_at, d.error
 ),
 
@@ -277,7 +280,7 @@ promoted AS (
         finalized_at = CASE WHEN d.conflict THEN clock_timestamp() END,
         metadata = CASE WHEN d.conflict THEN j.metadata || '{"unique_key_conflict": "scheduler_discarded"}' ELSE j.metadata END
     FROM due AS d
-    WHERE j.id = d.id AND j.id = any(ARRAY(SELECT d2.id FROM due AS d2))
+    WHERE j.id = d.id
     RETURNING j.queue, j.state
 ),
 
