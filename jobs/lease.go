@@ -2,8 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -22,16 +22,19 @@ func (l Lease) String() string {
 	return l.WorkerID + "." + strconv.FormatInt(l.AttemptedAt.UnixMicro(), 10)
 }
 
-// ParseLease reads a token made by [Lease.String]. It returns
-// [ErrInvalidArgument] when the text isn't one.
+// leasePattern is that of sched.parse_lease.
+var leasePattern = regexp.MustCompile(`^([A-Za-z0-9_-]{1,127})\.([0-9]{1,17})$`)
+
+// ParseLease reads a token made by [Lease.String], by the rules of the SQL API.
+// It returns [ErrInvalidArgument] when the text isn't one.
 func ParseLease(token string) (Lease, error) {
-	worker, micros, ok := strings.Cut(token, ".")
-	if !ok || worker == "" {
-		return Lease{}, fmt.Errorf("%w: lease %q is not of the form <worker id>.<microseconds>; pass the Sched-Lease header unchanged", ErrInvalidArgument, token)
+	parts := leasePattern.FindStringSubmatch(token)
+	if parts == nil {
+		return Lease{}, fmt.Errorf("%w: lease %.200q is not of the form <worker id>.<microseconds>; pass the Sched-Lease header unchanged", ErrInvalidArgument, token)
 	}
-	at, err := strconv.ParseInt(micros, 10, 64)
-	if err != nil || at <= 0 {
-		return Lease{}, fmt.Errorf("%w: lease %q has no claim time after its dot; pass the Sched-Lease header unchanged", ErrInvalidArgument, token)
+	micros, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return Lease{}, fmt.Errorf("%w: lease %q: %w", ErrInvalidArgument, token, err) // cannot happen: 17 digits fit
 	}
-	return Lease{WorkerID: worker, AttemptedAt: time.UnixMicro(at).UTC()}, nil
+	return Lease{WorkerID: parts[1], AttemptedAt: time.UnixMicro(micros).UTC()}, nil
 }

@@ -35,7 +35,6 @@ func TestParseLeaseRefuses(t *testing.T) {
 		"no time":       "w-3f9k2m7q4t1x.",
 		"second dot":    "w-3f9k2m7q4t1x.1764000000.123456",
 		"no number":     "w-3f9k2m7q4t1x.soon",
-		"zero":          "w-3f9k2m7q4t1x.0",
 		"negative":      "w-3f9k2m7q4t1x.-5",
 		"past 64 bits":  "w-3f9k2m7q4t1x.9223372036854775808",
 		"space in time": "w-3f9k2m7q4t1x. 1764000000123456",
@@ -55,7 +54,7 @@ func TestLeaseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lease := jobs.Lease{
 			WorkerID:    rapid.StringMatching(`w-[0-9a-z]{12}`).Draw(t, "worker"),
-			AttemptedAt: time.UnixMicro(rapid.Int64Min(1).Draw(t, "micros")).UTC(),
+			AttemptedAt: time.UnixMicro(rapid.Int64Range(0, 99_999_999_999_999_999).Draw(t, "micros")).UTC(),
 		}
 		got, err := jobs.ParseLease(lease.String())
 		require.NoError(t, err)

@@ -138,16 +138,16 @@ func (s *Settler) Run(ctx context.Context) error {
 		case err == nil:
 			backoff = settleBackoffMin
 			s.retryLater(ctx, locked)
-		case ctx.Err() != nil:
-			return nil
 		case isDataError(err) && len(batch) > 1:
 			s.writeOneByOne(ctx, batch)
 		case isDataError(err):
 			s.replaceUnstorable(batch[0], err)
 		default:
-			s.logger.WarnContext(ctx, "outcomes wait: the database does not take them",
-				slog.Int("outcomes", len(batch)), slog.Duration("retry_in", backoff), slog.Any("error", err))
 			s.push(batch...)
+			if ctx.Err() == nil {
+				s.logger.WarnContext(ctx, "outcomes wait: the database does not take them",
+					slog.Int("outcomes", len(batch)), slog.Duration("retry_in", backoff), slog.Any("error", err))
+			}
 			if !wait(ctx, backoff) {
 				return nil
 			}

@@ -70,9 +70,11 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	g.claimErrorLogged = false
 	g.metrics.claims.Inc()
 	g.metrics.claimed.Add(float64(len(rows)))
-	g.more.Store(len(rows) == n)
-	if len(rows) == claimMax {
-		g.pilot.wake()
+	if len(rows) == n {
+		g.more.Store(true)
+		if taken, limit := g.slots.counts(); taken < limit {
+			g.pilot.wake() // slots became free while this claim was under way
+		}
 	}
 	return g.begin(worker, rows, time.Now())
 }

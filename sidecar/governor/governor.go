@@ -74,6 +74,7 @@ type Governor struct {
 	foreign sync.Map                 // queue names found not to be ours
 	leading atomic.Bool
 	more    atomic.Bool // the last claim may have left something behind
+	pending atomic.Bool // the registration is still to become active
 
 	claimMu          sync.Mutex
 	claimInDoubt     bool // guarded by claimMu: a claim's answer was lost

@@ -41,11 +41,13 @@ func (h *holds) lift(name string) bool {
 	return known && len(h.set) == 0
 }
 
-// names lists the holds in force, sorted.
+// names lists the holds in force, sorted; never nil.
 func (h *holds) names() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Sorted(maps.Keys(h.set))
+	names := slices.AppendSeq(make([]string, 0, len(h.set)), maps.Keys(h.set))
+	slices.Sort(names)
+	return names
 }
 
 // has reports whether one hold is in force.

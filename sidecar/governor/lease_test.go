@@ -158,8 +158,13 @@ func runSettler(t *testing.T, db dbq.Querier) *jobs.Settler {
 func TestSettleWhoseAnswerWasLostIsReplayedHarmlessly(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []jobs.Outcome{
-		{Kind: jobs.OutcomeComplete}, {Kind: jobs.OutcomeRetry, Error: "x", Delay: time.Millisecond}, {Kind: jobs.OutcomeSnooze, Delay: time.Millisecond},
-		{Kind: jobs.OutcomeSnooze}, {Kind: jobs.OutcomeCancel, Error: "x"}, {Kind: jobs.OutcomeDiscard, Error: "x"}, {Kind: jobs.OutcomeHandBack},
+		{Kind: jobs.OutcomeComplete},
+		{Kind: jobs.OutcomeRetry, Error: "x", Delay: time.Millisecond},
+		{Kind: jobs.OutcomeSnooze, Delay: time.Millisecond},
+		{Kind: jobs.OutcomeSnooze},
+		{Kind: jobs.OutcomeCancel, Error: "x"},
+		{Kind: jobs.OutcomeDiscard, Error: "x"},
+		{Kind: jobs.OutcomeHandBack},
 	} {
 		t.Run(fmt.Sprintf("%s after %s", outcome.Kind, outcome.Delay), func(t *testing.T) {
 			t.Parallel()

@@ -25,10 +25,20 @@ func (g *Governor) register(ctx context.Context) error {
 		return err
 	}
 	g.worker.Store(&worker.ID)
-	if _, err := g.registry.Move(ctx, worker.ID, routing.StateActive, "started"); err != nil {
+	g.pending.Store(true)
+	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
+	return g.activate(ctx)
+}
+
+// activate moves a registration on from pending, if that is still to be done.
+func (g *Governor) activate(ctx context.Context) error {
+	if !g.pending.Load() {
+		return nil
+	}
+	if _, err := g.registry.Move(ctx, g.workerID(), routing.StateActive, "started"); err != nil {
 		return err
 	}
-	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
+	g.pending.Store(false)
 	return nil
 }
 
@@ -49,8 +59,13 @@ func (g *Governor) beat(ctx context.Context) error {
 		if time.Since(lastSuccess) >= g.config.FenceAfter {
 			g.fence(ctx)
 		}
+		// A beat that hangs must not outlast the fence either.
+		limit := g.config.HeartbeatInterval
+		if until := g.config.FenceAfter - time.Since(lastSuccess); until > 0 {
+			limit = min(limit, until)
+		}
 		started := time.Now()
-		err := g.beatOnce(ctx, roundTrip)
+		err := g.beatOnce(ctx, limit, roundTrip)
 		switch {
 		case err == nil:
 			roundTrip = time.Since(started)
@@ -66,11 +81,14 @@ func (g *Governor) beat(ctx context.Context) error {
 }
 
 // beatOnce writes a heartbeat, or registers anew after an eviction.
-func (g *Governor) beatOnce(ctx context.Context, roundTrip time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, g.config.HeartbeatInterval)
+func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	taken, limit := g.slots.counts()
-	err := g.registry.Beat(ctx, g.workerID(), routing.Load{Running: taken, Slots: limit, Ceiling: g.config.Ceiling, RoundTrip: roundTrip})
+	taken, slots := g.slots.counts()
+	err := g.registry.Beat(ctx, g.workerID(), routing.Load{Running: taken, Slots: slots, Ceiling: g.config.Ceiling, RoundTrip: roundTrip})
+	if err == nil {
+		return g.activate(ctx)
+	}
 	if !errors.Is(err, routing.ErrEvicted) {
 		return err
 	}
