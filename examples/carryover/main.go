@@ -19,6 +19,11 @@ import (
 // shutdownGrace is how long running requests get to finish on SIGTERM.
 const shutdownGrace = 5 * time.Second
 
+// connections is how many the pool may open at least. A task holds one for as
+// long as it runs, so they must be more than the sidecar's slots, or people
+// who close a month wait for tasks to end.
+const connections = 16
+
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` to serve HTTP on")
 	pace := flag.Duration("pace", 0, "spread the work of a task over this `time`, so that there is something to watch")
@@ -37,7 +42,12 @@ func run(ctx context.Context, listen string, pace time.Duration, databaseURL str
 	if databaseURL == "" {
 		return errors.New("DATABASE_URL is not set: give the database of the orders, such as postgres://localhost/shop")
 	}
-	pool, err := pgxpool.New(ctx, databaseURL)
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	config.MaxConns = max(config.MaxConns, connections)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}

@@ -9,6 +9,10 @@ with due as (
     select order_id, count(*) as times, sum(amount_cents) as cents
     from books.carried
     group by order_id
+), attempt as (
+    select task_id, attempt, count(*) as orders
+    from books.carried
+    group by task_id, attempt
 ), ledger as (
     select due.id, due.status, due.cents as due, coalesce(carried.times, 0) as times, carried.cents as carried
     from due left join carried on carried.order_id = due.id
@@ -20,7 +24,7 @@ select
     (select count(*) from ledger where times > 1)                                            as twice,
     (select count(*) from ledger where times = 1 and (carried <> due or status <> 'CARRIED')) as wrong,
     (select count(*) from carried where not exists (select from books.orders o where o.id = carried.order_id)) as strays,
-    (select count(*) from books.carried c where not exists (
+    (select coalesce(sum(c.orders), 0)::bigint from attempt c where not exists (
         select from sched.task t
         where t.id = c.task_id and t.status = 'completed' and t.attempt = c.attempt))        as unproven,
     (select coalesce(sum(due), 0)::bigint from ledger)                                       as due_cents,
@@ -29,4 +33,6 @@ select
     (select count(*) from sched.task where kind = 'carryover' and status = 'completed')      as completed,
     (select count(*) from sched.attempt a join sched.task t on t.id = a.task_id
      where t.kind = 'carryover' and a.outcome = 'rescued')                                   as rescued,
+    (select count(*) from sched.attempt a join sched.task t on t.id = a.task_id
+     where t.kind = 'carryover' and a.outcome = 'retry')                                     as retried,
     (select count(*) from books.audit)                                                       as started

@@ -14,8 +14,10 @@ func audit(ctx context.Context, st *stage) error {
 	if err != nil {
 		return err
 	}
-	st.out.say("audit trail: %d attempts started for %d tasks; %d died or failed on the way and left nothing in the books",
-		report.Started, report.Tasks, report.Started-report.Completed)
+	st.out.say("attempts: %d completed, %d rescued from the dead sidecar, %d tried again after the app's death",
+		report.Completed, report.Rescued, report.Retried)
+	st.out.say("audit trail: %d attempts started in an app; the %d that died there left nothing in the books",
+		report.Started, report.Started-report.Completed)
 	st.out.say("the books: %s due, %s carried", money(report.DueCents), money(report.CarriedCents))
 	st.out.print("carryover: %d orders, %d carried exactly once, %d lost, %d twice, %d rescued, %.1f s",
 		report.Orders, report.Once, report.Lost, report.Twice, report.Rescued, st.out.elapsed().Seconds())

@@ -37,11 +37,14 @@ func diagnose(ctx context.Context, st *stage) {
 			if err == nil {
 				lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
 			}
+			switch {
+			case err != nil:
+				lines = []string{"can't tell: " + err.Error()}
+			case len(lines) == 0:
+				lines = []string{"none"}
+			}
 			for _, line := range lines {
 				st.out.print("   %s", line)
-			}
-			if err != nil {
-				st.out.print("   can't tell: %v", err)
 			}
 		}
 	}

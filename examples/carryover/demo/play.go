@@ -138,34 +138,67 @@ func kill(ctx context.Context, st *stage, sidecarOf, appOf *pair) error {
 	return nil
 }
 
+// aftermath is what has happened since the two were killed.
+type aftermath struct {
+	sidecarOf, appOf *pair
+	killedAt         time.Duration // since the start of the demo
+
+	appBack   bool
+	newLeader bool
+	rescued   int64
+}
+
 // seeThrough starts the killed app again and waits for the end of the month.
 func seeThrough(ctx context.Context, st *stage, sidecarOf, appOf *pair) error {
-	killedAt := st.out.elapsed()
-	var back bool
-	var rescued int64
-	phase := func(sample) string {
-		switch {
-		case !back:
-			return "app " + appOf.name + " is down"
-		case rescued == 0:
-			return "pair " + appOf.name + " goes on, sidecar " + sidecarOf.name + "'s heartbeat is watched"
-		default:
-			return "pair " + appOf.name + " finishes alone"
+	a := &aftermath{sidecarOf: sidecarOf, appOf: appOf, killedAt: st.out.elapsed()}
+	return watch(ctx, st, a.phase, func(s sample) (bool, error) {
+		if err := a.follow(ctx, st, s); err != nil {
+			return false, err
+		}
+		return a.appBack && s.Completed == s.Total, nil
+	})
+}
+
+// phase is what there is to wait for.
+func (a *aftermath) phase(sample) string {
+	switch {
+	case !a.appBack:
+		return "app " + a.appOf.name + " is down"
+	case !a.newLeader:
+		return "pair " + a.appOf.name + " goes on, no leader yet"
+	case a.rescued == 0:
+		return "pair " + a.appOf.name + " goes on, watching sidecar " + a.sidecarOf.name
+	default:
+		return "pair " + a.appOf.name + " finishes alone"
+	}
+}
+
+// follow says what is new, and brings the app back in its time.
+func (a *aftermath) follow(ctx context.Context, st *stage, s sample) error {
+	since := st.out.elapsed() - a.killedAt
+	if !a.appBack && since >= appDowntime {
+		if err := st.startApp(ctx, a.appOf); err != nil {
+			return err
+		}
+		a.appBack = true
+		st.out.say("app %s is back (pid %d) %.1f s after its death; its sidecar never stopped",
+			a.appOf.name, a.appOf.app.pid(), since.Seconds())
+	}
+	if !a.newLeader {
+		leads, err := ask[bool](ctx, st.pool, leadsSQL, a.appOf.sidecar.pid())
+		if err != nil {
+			return err
+		}
+		if leads {
+			a.newLeader = true
+			st.out.say("sidecar %s leads the fleet, %.1f s after the kill: sidecar %s is dead if its heartbeat stands still for 20 s from here",
+				a.appOf.name, since.Seconds(), a.sidecarOf.name)
 		}
 	}
-	return watch(ctx, st, phase, func(s sample) (bool, error) {
-		since := st.out.elapsed() - killedAt
-		if !back && since >= appDowntime {
-			back = true
-			if err := st.startApp(ctx, appOf); err != nil {
-				return false, err
-			}
-			st.out.say("app %s is back (pid %d) %.1f s after its death; its sidecar never stopped", appOf.name, appOf.app.pid(), since.Seconds())
-		}
-		if s.Rescued > rescued {
-			st.out.say("rescued %d tasks of sidecar %s, %.1f s after its death: its heartbeat stood still for 20 s", s.Rescued-rescued, sidecarOf.name, since.Seconds())
-			rescued = s.Rescued
-		}
-		return back && s.Total > 0 && s.Completed == s.Total, nil
-	})
+	if s.Rescued > a.rescued {
+		st.out.say("rescued %d tasks of sidecar %s, %.1f s after its death: they run on sidecar %s",
+			s.Rescued-a.rescued, a.sidecarOf.name, since.Seconds(), a.appOf.name)
+		a.rescued = s.Rescued
+	}
+	return nil
 }

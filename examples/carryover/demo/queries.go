@@ -53,7 +53,7 @@ func takeSample(ctx context.Context, pool *pgxpool.Pool, batch string) (sample, 
 
 // line is the progress as the demo shows it.
 func (s sample) line(orders int, phase string) string {
-	return fmt.Sprintf("%s %6s/%s carried · running %d · available %d · retryable %d · workers alive %d · %s",
+	return fmt.Sprintf("%s %6s/%s carried · running %d · available %2d · retryable %2d · workers alive %d · %s",
 		bar(s.Carried, int64(orders)), thousands(s.Carried), thousands(int64(orders)),
 		s.Running, s.Available, s.Retryable, s.Alive, phase)
 }

@@ -48,7 +48,7 @@ func (s *screen) print(format string, args ...any) {
 func (s *screen) status(line string) {
 	line = fmt.Sprintf("%6.1f s  %s", s.elapsed().Seconds(), line)
 	if s.terminal {
-		s.write("\r\x1b[K%s", line)
+		s.write("\r\x1b[K"+noWrap+"%s"+wrap, line)
 		s.shown = true
 		return
 	}
@@ -64,6 +64,13 @@ func (s *screen) wipe() {
 		s.shown = false
 	}
 }
+
+// A status longer than the terminal is wide is cut there: wrapped, it couldn't
+// be updated in place.
+const (
+	noWrap = "\x1b[?7l"
+	wrap   = "\x1b[?7h"
+)
 
 // write has nobody to tell when the terminal is gone.
 func (s *screen) write(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }

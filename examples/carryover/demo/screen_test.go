@@ -27,7 +27,9 @@ func TestATerminalHasOneUpdatingLine(t *testing.T) {
 	s.status("two")
 	s.say("killed %s", "A")
 	s.print("done")
-	require.Equal(t, "\r\x1b[K   0.0 s  one\r\x1b[K   0.1 s  two\r\x1b[K   0.1 s  killed A\ndone\n", out.String())
+	require.Equal(t, "\r\x1b[K\x1b[?7l   0.0 s  one\x1b[?7h"+
+		"\r\x1b[K\x1b[?7l   0.1 s  two\x1b[?7h"+
+		"\r\x1b[K   0.1 s  killed A\ndone\n", out.String())
 }
 
 func TestElsewhereTheStatusIsALineNowAndThen(t *testing.T) {

@@ -48,6 +48,9 @@ func newStage(o options, out *screen) *stage {
 
 // set starts everything up to the point where both sidecars are at work.
 func (st *stage) set(ctx context.Context) error {
+	st.out.print("Month-end %s: %s orders in tasks of 500, one Postgres, two instances of an app, a sidecar beside each.",
+		month, thousands(int64(st.orders)))
+	st.out.print("Half-way, half of that gets killed. Every order must be carried exactly once.")
 	var err error
 	if st.dir, err = os.MkdirTemp("", "carryover-"); err != nil {
 		return fmt.Errorf("make a directory for binaries and logs: %w", err)
@@ -87,9 +90,10 @@ func (st *stage) build(ctx context.Context) error {
 	if st.bin != "" {
 		return nil
 	}
-	st.bin = st.dir
+	st.out.status("building sched-sidecar and the example app …")
+	st.bin = filepath.Join(st.dir, "bin")
 	const module = "github.com/sched-sidecar/sched/"
-	build := exec.CommandContext(ctx, "go", "build", "-o", st.dir+string(filepath.Separator),
+	build := exec.CommandContext(ctx, "go", "build", "-o", st.bin+string(filepath.Separator),
 		module+"cmd/sched-sidecar", module+"examples/carryover")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binaries (run the demo inside the repository, or give -bin): %w\n%s", err, output)
@@ -100,6 +104,7 @@ func (st *stage) build(ctx context.Context) error {
 
 // openBooks starts Postgres with the schema sched and the shop's orders in it.
 func (st *stage) openBooks(ctx context.Context) error {
+	st.out.status("starting Postgres …")
 	var err error
 	if st.postgres, err = devpg.Start(ctx, devpg.Options{}); err != nil {
 		return fmt.Errorf("start the embedded Postgres: %w", err)
@@ -216,8 +221,12 @@ func (st *stage) clear() {
 	if st.postgres != nil {
 		err = st.postgres.Stop()
 	}
-	if st.dir != "" && !st.keepLogs {
-		err = errors.Join(err, os.RemoveAll(st.dir))
+	if st.dir != "" {
+		remove := st.dir
+		if st.keepLogs {
+			remove = filepath.Join(st.dir, "bin")
+		}
+		err = errors.Join(err, os.RemoveAll(remove))
 	}
 	if err != nil {
 		st.out.say("while clearing up: %v", err)
