@@ -1,0 +1,128 @@
+package httpapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/answer"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+)
+
+// Dispatcher hands tasks to one app. It is safe for concurrent use.
+type Dispatcher struct {
+	target        target
+	keys          [][]byte
+	constant      constantHeaders
+	maxBody       int64
+	healthPath    string
+	healthTimeout time.Duration
+	dialer        net.Dialer
+	transport     *http.Transport
+	probes        *http.Transport // of its own: never waits for a busy connection
+	logger        *slog.Logger
+	clock         func() time.Time
+}
+
+var _ dispatch.Dispatcher = (*Dispatcher)(nil)
+
+// New returns a dispatcher, or an error that names what to change in config.
+// It doesn't connect. Callers must Close it.
+func New(config Config) (*Dispatcher, error) {
+	config = config.withDefaults()
+	target, targetErr := parseTarget(config.URL)
+	keys, secretErr := parseSecrets(config.Secrets)
+	if err := errors.Join(targetErr, secretErr, config.validate()); err != nil {
+		return nil, err
+	}
+	d := &Dispatcher{
+		target: target,
+		keys:   keys,
+		constant: constantHeaders{
+			contentType: []string{"application/json"},
+			specVersion: []string{"1.0"},
+			source:      []string{encodeValue(config.Source)},
+			userAgent:   []string{config.UserAgent},
+		},
+		maxBody:       config.MaxResponseBytes,
+		healthPath:    config.HealthPath,
+		healthTimeout: config.HealthTimeout,
+		dialer:        net.Dialer{Timeout: config.DialTimeout},
+		logger:        config.Logger,
+		clock:         config.Clock,
+	}
+	d.transport = d.newTransport(config)
+	d.transport.MaxConnsPerHost = config.MaxConns
+	d.transport.MaxIdleConnsPerHost = config.MaxIdleConns
+	d.transport.IdleConnTimeout = config.IdleConnTimeout
+	d.probes = d.newTransport(config)
+	d.probes.DisableKeepAlives = true
+	return d, nil
+}
+
+// newTransport leaves out what net/http does by default: proxies of the
+// environment, HTTP/2 and unpacking, which would hide a response's real size.
+func (d *Dispatcher) newTransport(config Config) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.dialer.DialContext(ctx, d.target.network, d.target.address)
+		},
+		TLSClientConfig:        config.TLS,
+		TLSHandshakeTimeout:    config.DialTimeout,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: headerBytes,
+	}
+}
+
+// Close closes idle connections. Call it when no Dispatch runs any more.
+func (d *Dispatcher) Close() {
+	d.transport.CloseIdleConnections()
+	d.probes.CloseIdleConnections()
+}
+
+// Dispatch sends the task to the app and returns what its response says.
+func (d *Dispatcher) Dispatch(ctx context.Context, task *dispatch.Task) jobs.Outcome {
+	start := d.clock()
+	response, err := d.transport.RoundTrip(d.post(ctx, task, start))
+	if err != nil {
+		return d.unanswered(ctx, err, start)
+	}
+	// What could be read is read by then; closing has nothing to add.
+	defer func() { _ = response.Body.Close() }()
+	r, err := read(response, d.maxBody)
+	if err != nil {
+		return d.unanswered(ctx, err, start)
+	}
+	if r.tooLong {
+		d.logger.WarnContext(ctx, "completed a task without its output: the response is over the limit",
+			slog.Int64("task_id", task.ID), slog.String("kind", task.Kind),
+			slog.Int("status", r.status), slog.Int64("max_response_bytes", d.maxBody))
+	}
+	return outcomeOf(r, task.Kind, d.clock())
+}
+
+// unanswered is the outcome of an attempt without a whole response.
+func (d *Dispatcher) unanswered(ctx context.Context, err error, start time.Time) jobs.Outcome {
+	if ctx.Err() != nil {
+		return ended(context.Cause(ctx), d.clock().Sub(start))
+	}
+	return jobs.Outcome{
+		Kind:  jobs.OutcomeRetry,
+		Error: answer.Text(d.noAnswer(err).Error(), errorBytes),
+	}
+}
+
+// noAnswer explains an error of the transport.
+func (d *Dispatcher) noAnswer(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("no answer from the app at %s: it closed the connection first (%w)", d.target.display, err)
+	}
+	return fmt.Errorf("no answer from the app at %s: %w", d.target.display, err)
+}

@@ -1,0 +1,105 @@
+package httpapp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// maxSocketPath is how long a Unix socket path may be on Linux.
+const maxSocketPath = 107
+
+// target is where an app listens.
+type target struct {
+	network string // tcp or unix
+	address string // of the connection: host:port, or the socket's path
+	scheme  string // http or https
+	host    string // for the Host header
+	prefix  string // decoded path before the kind, without a slash at its end
+	display string // for error texts
+}
+
+// parseTarget reads the app's URL: http://, https:// or
+// unix:///path/to.sock, the latter with an optional :/prefix.
+func parseTarget(raw string) (target, error) {
+	if socket, ok := strings.CutPrefix(raw, "unix://"); ok {
+		return parseSocket(raw, socket)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The parser's error repeats the URL, which may hold a password.
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return target{}, fmt.Errorf("the app's URL cannot be read: %w; write it like http://127.0.0.1:8080/tasks", err)
+	}
+	if u.User != nil {
+		return target{}, errors.New("the app's URL holds a user or password; remove them (the URL is shown to operators) and set a secret, so that the app can verify signatures")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return target{}, fmt.Errorf("the app's URL %q has no scheme this sidecar speaks; start it with http://, https:// or unix:///", raw)
+	}
+	if u.Hostname() == "" {
+		return target{}, fmt.Errorf("the app's URL %q names no host; write it like http://127.0.0.1:8080/tasks", raw)
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return target{}, fmt.Errorf("the app's URL %q holds a query or fragment; remove it, the task's kind is appended to the path", raw)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return target{
+		network: "tcp",
+		address: net.JoinHostPort(u.Hostname(), port),
+		scheme:  u.Scheme,
+		host:    u.Host,
+		prefix:  strings.TrimRight(u.Path, "/"),
+		display: raw,
+	}, nil
+}
+
+// parseSocket reads what follows unix://. The socket's path ends at the first
+// ":/", so it may hold colons, and isn't percent-decoded.
+func parseSocket(raw, socket string) (target, error) {
+	path, prefix, _ := strings.Cut(socket, ":/")
+	if !strings.HasPrefix(path, "/") {
+		return target{}, fmt.Errorf("the app's URL %q names no absolute socket path; write it like unix:///run/app.sock or unix:///run/app.sock:/tasks", raw)
+	}
+	if len(path) > maxSocketPath {
+		return target{}, fmt.Errorf("the socket path of the app's URL %q has %d bytes, the system takes %d; use a shorter one", raw, len(path), maxSocketPath)
+	}
+	prefix, err := url.PathUnescape(prefix)
+	if err != nil {
+		return target{}, fmt.Errorf("the path after the socket in the app's URL %q cannot be read: %w", raw, err)
+	}
+	if strings.ContainsAny(prefix, "?#") {
+		return target{}, fmt.Errorf("the app's URL %q holds a query or fragment; remove it, the task's kind is appended to the path", raw)
+	}
+	prefix = strings.Trim(prefix, "/")
+	if prefix != "" {
+		prefix = "/" + prefix
+	}
+	return target{
+		network: "unix",
+		address: path,
+		scheme:  "http",
+		host:    "localhost",
+		prefix:  prefix,
+		display: raw,
+	}, nil
+}
+
+// url returns prefix/segment/segment…, each segment escaped as a whole: a
+// slash in a kind doesn't split it.
+func (t *target) url(segments ...string) *url.URL {
+	path, escaped := t.prefix, (&url.URL{Path: t.prefix}).EscapedPath()
+	for _, segment := range segments {
+		path += "/" + segment
+		escaped += "/" + url.PathEscape(segment)
+	}
+	return &url.URL{Scheme: t.scheme, Host: t.host, Path: path, RawPath: escaped}
+}
