@@ -12,6 +12,8 @@
 //     lies in the private directory and asks for none.
 //   - A directory has one server at a time: a lock file is held by our process, the supervisor and every server process,
 //     so whoever gets the lock knows that nothing of the last server is left, and recovers a stale directory.
+//   - A temporary directory whose owner and supervisor were killed together is removed by a later start. Fast servers have
+//     theirs in /dev/shm where there is room, unless TMPDIR is set.
 //   - No goroutine runs while the server does: leak checks in tests stay quiet.
 //
 // On failure Start returns an error with the end of the server's log and leaves nothing behind. Windows is not supported.
