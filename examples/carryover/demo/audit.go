@@ -10,6 +10,7 @@ import (
 
 // audit checks the books and prints the result.
 func audit(ctx context.Context, st *stage) error {
+	st.out.say("all tasks are completed; checking the books in SQL")
 	report, err := books.Check(ctx, st.pool)
 	if err != nil {
 		return err
