@@ -1,0 +1,122 @@
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/app"
+	"github.com/sched-sidecar/sched/internal/bench"
+	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/pgtest"
+)
+
+// TestMain is also the processes of a run: its own binary with one of these
+// arguments.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
+		pgtest.Main(m)
+		return
+	}
+	if err := process(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:forbidigo // this is a main function
+	}
+}
+
+func process(name string, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if name != "sidecar" {
+		return bench.RunWorker(ctx, name, args, os.Stdin, os.Stdout)
+	}
+	loaded, err := config.Load(config.Sources{Environ: os.Environ()})
+	if err != nil {
+		return err
+	}
+	return app.RunSidecar(ctx, loaded.Sidecar, app.Options{Logger: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+}
+
+// smoke runs scenarios at their smallest and returns the figures by name.
+func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	set := bench.DefaultConfig()
+	set.DSN = pgtest.DSN(pgtest.Empty(t))
+	set.Worker, set.Sidecar = []string{self}, []string{self, "sidecar"}
+	set.Rounds = 1
+	set.Drain.Tasks, set.Drain.Slots = 300, 20
+	set.Latency.Rate, set.Latency.Duration = 200, 250*time.Millisecond
+	set.Governor = bench.GovernorConfig{Steps: []int{2, 8, 3}, Work: 5 * time.Millisecond, Dwell: 50 * time.Millisecond, Tasks: 3000}
+	set.Idle = bench.IdleConfig{Duration: time.Second}
+	var out, notes strings.Builder
+	report := bench.NewReport(&out, &notes, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
+	require.NoError(t, report.Close())
+	figures := map[string]bench.Figure{}
+	for line := range strings.Lines(out.String()) {
+		var figure struct {
+			bench.Figure
+
+			Bound string `json:"bound"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &figure), line)
+		require.NotContains(t, figures, figure.Name)
+		figures[figure.Name] = figure.Figure
+	}
+	require.Contains(t, notes.String(), "shared_buffers", "the limits in force are shown")
+	return figures
+}
+
+func TestDrainFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Drain)
+	for _, name := range []string{"drain.http.vs_river", "drain.http.tasks_per_s", "drain.river.tasks_per_s"} {
+		require.Containsf(t, figures, name, "%v", figures)
+		require.Positive(t, figures[name].Value)
+	}
+}
+
+func TestLatencyFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Latency)
+	for _, side := range []string{"paced", "river"} {
+		p50, p99 := figures["latency."+side+".p50_ms"], figures["latency."+side+".p99_ms"]
+		require.Equal(t, "ms", p50.Unit)
+		require.GreaterOrEqual(t, p99.Value, p50.Value)
+		require.Positive(t, p99.Value)
+	}
+}
+
+func TestGovernorFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Governor)
+	require.Contains(t, figures, "governor.resize.max_over_limit")
+	require.Zero(t, figures["governor.resize.max_over_limit"].Value)
+	require.Positive(t, figures["governor.resize.latency_ms"].Value)
+	require.Positive(t, figures["governor.resize.shrink_ms"].Value)
+}
+
+func TestIdleFigures(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("memory and CPU time of other processes are read from /proc")
+	}
+	figures := smoke(t, bench.Idle)
+	require.Positive(t, figures["idle.rss_mb"].Value)
+	require.Less(t, figures["idle.rss_mb"].Value, 500.0)
+	require.GreaterOrEqual(t, figures["idle.queries_per_s"].Value, 0.0)
+	require.Contains(t, figures, "idle.cpu_share")
+}

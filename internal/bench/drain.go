@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// DrainConfig is how a backlog is drained.
+type DrainConfig struct {
+	Protocol string // between sidecar and app: http
+	Tasks    int    // in the backlog
+	Slots    int    // of the sidecar; River has 2000 workers
+	Profile  string // directory for profiles of one round more; empty: none
+}
+
+// defaultDrain has as many slots as it takes to keep two cores busy; more only
+// add connections (docs/performance.md).
+func defaultDrain() DrainConfig { return DrainConfig{Protocol: "http", Tasks: 100000, Slots: 200} }
+
+const (
+	tasksMax      = 10_000_000
+	slotsMax      = 5000
+	drainTimeout  = time.Minute           // of a round, and for each task:
+	drainPerTask  = 10 * time.Millisecond // a tenth of the rate that would be a scandal
+	completedPoll = 5 * time.Millisecond
+)
+
+func (c DrainConfig) validate() error {
+	if c.Protocol != "http" {
+		return fmt.Errorf("--protocol %q: the sidecar hands tasks to apps by http", c.Protocol)
+	}
+	if c.Tasks < 1 || c.Tasks > tasksMax {
+		return fmt.Errorf("--tasks %d is out of range 1..%d", c.Tasks, tasksMax)
+	}
+	if c.Slots < 1 || c.Slots > slotsMax {
+		return fmt.Errorf("--slots %d is out of range 1..%d", c.Slots, slotsMax)
+	}
+	return nil
+}
+
+// crew is the processes that drain a backlog.
+type crew struct {
+	counter *child // where the handlers run
+	client  *child // where tasks are claimed and settled
+}
+
+func (c *crew) stop() error {
+	err := c.client.stop()
+	if c.counter != c.client {
+		err = closing(err, c.counter.stop)
+	}
+	return err
+}
+
+// contender is one side of a comparison.
+type contender struct {
+	name    string
+	table   string
+	prepare func(ctx context.Context, db *database, tasks int) error // migrated and filled
+	start   func(ctx context.Context, db *database, set sidecarOptions) (*crew, error)
+}
+
+func (r *Runner) river() contender {
+	return contender{
+		name: "river", table: riverTable,
+		prepare: func(ctx context.Context, db *database, tasks int) error {
+			if err := migrateRiver(ctx, db.pool); err != nil {
+				return err
+			}
+			return fillRiver(ctx, db.dsn, tasks)
+		},
+		start: func(ctx context.Context, db *database, _ sidecarOptions) (*crew, error) {
+			client, err := r.startRiverClient(ctx, db)
+			return &crew{client, client}, err
+		},
+	}
+}
+
+func (r *Runner) sched() contender {
+	return contender{
+		name: "sched", table: schedTable,
+		prepare: func(ctx context.Context, db *database, tasks int) error {
+			if err := migrateSched(ctx, db); err != nil {
+				return err
+			}
+			return fillSched(ctx, db, tasks)
+		},
+		start: func(ctx context.Context, db *database, set sidecarOptions) (*crew, error) {
+			app, err := r.startApp(ctx)
+			if err != nil {
+				return nil, err
+			}
+			sidecar, err := r.startSidecar(ctx, db, app, set)
+			if err != nil {
+				return nil, closing(err, app.stop)
+			}
+			return &crew{app, sidecar}, nil
+		},
+	}
+}
+
+// drained is one round's measurement.
+type drained struct {
+	seconds float64
+	tasks   float64
+	pg      time.Duration // CPU of Postgres; 0: not measurable here
+	client  time.Duration // CPU of the process that claims and settles
+	app     time.Duration // CPU of the app, if it is another process
+}
+
+func (d drained) rate() float64     { return d.tasks / d.seconds }
+func (d drained) pgMicros() float64 { return micros(d.pg) / d.tasks }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func (r *Runner) drain(ctx context.Context) error {
+	set := r.config.Drain
+	err := r.report.limits("drain", []limit{
+		{"tasks", strconv.Itoa(set.Tasks)},
+		{"sidecar slots", strconv.Itoa(set.Slots)},
+		{"sidecar pool", strconv.Itoa(poolMax)},
+		{"app", "another process, HTTP/1.1 keep-alive over TCP loopback, one request a task"},
+		{"River workers", strconv.Itoa(riverMaxWorkers)},
+		{"River fetch cooldown", riverFetchCooldown.String()},
+		{"River pool", strconv.Itoa(poolMax)},
+	})
+	if err != nil {
+		return err
+	}
+	var theirs, ours []drained
+	for i := range r.config.Rounds {
+		river, err := r.drainRound(ctx, r.river(), nil)
+		if err != nil {
+			return fmt.Errorf("river: %w", err)
+		}
+		sched, err := r.drainRound(ctx, r.sched(), nil)
+		if err != nil {
+			return fmt.Errorf("sched: %w", err)
+		}
+		theirs, ours = append(theirs, river), append(ours, sched)
+		r.report.note("drain round %d of %d: river %s; sched %s; ratio %.3f", i+1, r.config.Rounds, river, sched, sched.rate()/river.rate())
+	}
+	if set.Profile != "" {
+		if err := r.profile(ctx, set.Profile); err != nil {
+			return err
+		}
+	}
+	return r.report.add(drainFigures("drain."+set.Protocol, ours, theirs)...)
+}
+
+// String shows a round in a line.
+func (d drained) String() string {
+	return fmt.Sprintf("%.0f/s (CPU a task: Postgres %.1f us, client %.1f us, app %.1f us)",
+		d.rate(), d.pgMicros(), micros(d.client)/d.tasks, micros(d.app)/d.tasks)
+}
+
+func drainFigures(name string, ours, theirs []drained) []Figure {
+	rounds := len(ours)
+	report := func(name string, of []drained, unit string, measure func(drained) float64) Figure {
+		return newFigure(name, medianOf(of, measure), unit, Bound{}, rounds)
+	}
+	client := func(d drained) float64 { return micros(d.client) / d.tasks }
+	figures := []Figure{
+		newFigure(name+".vs_river", medianOf(ours, drained.rate)/medianOf(theirs, drained.rate), "ratio", Bound{}, rounds),
+		report(name+".tasks_per_s", ours, "1/s", drained.rate),
+		report("drain.river.tasks_per_s", theirs, "1/s", drained.rate),
+	}
+	// Without /proc there is no CPU time, which is no figure rather than a zero.
+	if ours[0].pg > 0 && theirs[0].pg > 0 {
+		figures = append(figures,
+			report(name+".pg_us_per_task", ours, "us", drained.pgMicros),
+			report("drain.river.pg_us_per_task", theirs, "us", drained.pgMicros))
+	}
+	if ours[0].client > 0 && theirs[0].client > 0 {
+		figures = append(figures,
+			report(name+".sidecar_us_per_task", ours, "us", client),
+			report("drain.river.client_us_per_task", theirs, "us", client),
+			report(name+".app_us_per_task", ours, "us", func(d drained) float64 { return micros(d.app) / d.tasks }))
+	}
+	return figures
+}

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// drainRound fills a fresh database, has it drained and says how that went.
+// while, if any, runs beside the drain.
+func (r *Runner) drainRound(ctx context.Context, c contender, while func(context.Context, *database, *crew) error) (result drained, err error) {
+	tasks := r.config.Drain.Tasks
+	db, err := r.server.createDatabase(ctx, c.name)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = closing(err, db.drop) }()
+	if err := c.prepare(ctx, db, tasks); err != nil {
+		return result, err
+	}
+	if err := db.settle(ctx, c.table); err != nil {
+		return result, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout+time.Duration(tasks)*drainPerTask,
+		fmt.Errorf("%d tasks weren't drained in time", tasks))
+	defer cancel()
+
+	pgBefore, pgKnown := r.server.cpu()
+	crew, err := c.start(ctx, db, sidecarOptions{slots: r.config.Drain.Slots, pprof: while != nil})
+	if err != nil {
+		return result, err
+	}
+	running := true
+	defer func() {
+		if running {
+			err = closing(err, crew.stop)
+		}
+	}()
+	beside := make(chan error, 1)
+	go func() {
+		if while == nil {
+			beside <- nil
+			return
+		}
+		beside <- while(ctx, db, crew)
+	}()
+	end, err := awaitDrained(ctx, db, c.table, crew, tasks)
+	if err != nil {
+		cancel()
+		return result, closing(err, func() error { return <-beside })
+	}
+	if pgAfter, known := r.server.cpu(); known && pgKnown {
+		result.pg = pgAfter - pgBefore
+	}
+	result.client, _ = processCPU(crew.client.pid()) // 0 where there is no /proc
+	if crew.counter != crew.client {
+		result.app, _ = processCPU(crew.counter.pid())
+	}
+	if err := <-beside; err != nil {
+		return result, err
+	}
+	running = false
+	if err := crew.stop(); err != nil {
+		return result, err
+	}
+	begin, err := drainBegin(ctx, db, c.table, tasks)
+	if err != nil {
+		return result, err
+	}
+	result.tasks, result.seconds = float64(tasks), end.Sub(begin).Seconds()
+	return result, nil
+}
+
+// awaitDrained returns when the database holds the last outcome. It asks the
+// database only once all tasks have started, so as not to disturb the rest.
+func awaitDrained(ctx context.Context, db *database, table string, crew *crew, tasks int) (time.Time, error) {
+	err := awaitStarts(ctx, crew.counter, tasks)
+	if err == nil {
+		err = pollUntil(ctx, completedPoll, func(ctx context.Context) (bool, error) {
+			var left bool
+			err := db.pool.QueryRow(ctx, "select exists (select from "+table+" where state <> 'completed')").Scan(&left)
+			return !left, err
+		})
+	}
+	if err == nil {
+		return time.Now(), nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return time.Time{}, fmt.Errorf("%w; the tasks are %s; the %s said:\n%s", err, states(db, table), crew.client.name, crew.client.output.tail())
+}
+
+// states tells how many tasks are in which state, for an error's text.
+func states(db *database, table string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
+	defer cancel()
+	var text string
+	err := db.pool.QueryRow(ctx, "select coalesce(string_agg(n || ' ' || state, ', '), 'none') from (select state, count(*) as n from "+table+
+		" group by state order by state) as s").Scan(&text)
+	if err != nil {
+		return "unknown (" + err.Error() + ")"
+	}
+	return text
+}
+
+// drainBegin is when the first task was claimed, by this process's clock. It
+// refuses a round that had more to do than each task once.
+func drainBegin(ctx context.Context, db *database, table string, tasks int) (time.Time, error) {
+	var completed, again int
+	var first time.Time
+	err := db.pool.QueryRow(ctx, "select count(*), count(*) filter (where attempt <> 1), min(attempted_at) from "+table).
+		Scan(&completed, &again, &first)
+	if err != nil {
+		return first, fmt.Errorf("reading the first claim: %w", err)
+	}
+	if completed != tasks || again > 0 {
+		return first, fmt.Errorf("%d tasks became %d, and %d of them were attempted more than once", tasks, completed, again)
+	}
+	offset, err := db.clockOffset(ctx)
+	return first.Add(-offset), err
+}

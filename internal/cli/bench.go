@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sched-sidecar/sched/internal/app"
+	"github.com/sched-sidecar/sched/internal/bench"
+)
+
+// benchOptions are the flags of the bench commands.
+type benchOptions struct {
+	bench.Config
+
+	json    bool
+	sidecar string
+}
+
+func benchCommand(environ []string) *cobra.Command {
+	cmd := group("bench", "Measure the figures of docs/verify.md",
+		benchScenario("drain", "Drain a backlog over HTTP, against River in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+			addDrainFlags(cmd, o)
+			cmd.Flags().StringVar(&o.Drain.Profile, "profile", "", "directory for CPU profile and statements of one round more")
+		}, bench.Drain),
+		benchScenario("latency", "From commit to start, task by task, against River in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().IntVar(&o.Latency.Rate, "rate", o.Latency.Rate, "tasks a second")
+			cmd.Flags().DurationVar(&o.Latency.Duration, "duration", o.Latency.Duration, "length of a round")
+		}, bench.Latency),
+		benchScenario("governor", "Move the limit of running tasks under load", func(*cobra.Command, *benchOptions) {}, bench.Governor),
+		benchScenario("idle", "What a sidecar without work costs", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().DurationVar(&o.Idle.Duration, "duration", o.Idle.Duration, "length of a round")
+		}, bench.Idle),
+		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
+	)
+	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerRiver), benchSidecar(environ)) // hidden
+	cmd.Long = `Measures, and holds what has a bound to it: exit code 1 when a figure falls short.
+Without --dsn a Postgres server is started for it and removed afterwards; the
+database variables of other commands are not read. With --dsn, databases named
+sched_bench_* are made there and dropped again.`
+
+	return cmd
+}
+
+func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
+	cmd.Flags().StringVar(&o.Drain.Protocol, "protocol", o.Drain.Protocol, "between sidecar and app: http")
+	cmd.Flags().IntVar(&o.Drain.Tasks, "tasks", o.Drain.Tasks, "tasks in the backlog that is drained")
+	cmd.Flags().IntVar(&o.Drain.Slots, "slots", o.Drain.Slots, "tasks that the sidecar runs at once")
+}
+
+func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOptions), scenarios ...bench.Scenario) *cobra.Command {
+	o := benchOptions{Config: bench.DefaultConfig()}
+	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs}
+	cmd.Flags().StringVar(&o.DSN, "dsn", "", "measure on this server (default: start one)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
+	cmd.Flags().IntVar(&o.Rounds, "rounds", o.Rounds, "rounds, of which the medians count")
+	cmd.Flags().StringVar(&o.sidecar, "sidecar", "", "sched-sidecar to measure (default: the one beside this program, or this build)")
+	addFlags(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.Validate(); err != nil {
+			return &usageError{err}
+		}
+		if err := o.findPrograms(); err != nil {
+			return err
+		}
+		o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+		report := bench.NewReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json)
+		if err := bench.Run(cmd.Context(), o.Config, report, scenarios...); err != nil {
+			return err
+		}
+
+		return report.Close()
+	}
+
+	return cmd
+}
+
+// findPrograms says what the processes of a run are started with. Without a
+// sched-sidecar this program is one itself: the same code, linked with more.
+func (o *benchOptions) findPrograms() error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	o.Worker = []string{self, "bench"}
+	if o.sidecar == "" {
+		o.Sidecar = []string{self, "bench", "sidecar"}
+		if beside := filepath.Join(filepath.Dir(self), "sched-sidecar"); isFile(beside) {
+			o.Sidecar = []string{beside, "run"}
+		}
+
+		return nil
+	}
+	given, err := filepath.Abs(o.sidecar)
+	if err != nil {
+		return fmt.Errorf("--sidecar: %w", err)
+	}
+	if !isFile(given) {
+		return &usageError{fmt.Errorf("--sidecar: there is no program %s", given)}
+	}
+	o.Sidecar = []string{given, "run"}
+
+	return nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+
+	return err == nil && info.Mode().IsRegular()
+}
+
+// benchWorker is a process of a run, started by this program itself.
+func benchWorker(name string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bench.RunWorker(cmd.Context(), name, args, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// benchSidecar is `sched-sidecar run` under another name.
+func benchSidecar(environ []string) *cobra.Command {
+	cmd := runCommand(environ, app.RunSidecar)
+	cmd.Use = "sidecar"
+	cmd.Hidden = true
+
+	return cmd
+}
