@@ -46,22 +46,29 @@ $$;
 COMMENT ON FUNCTION sched.queue_name(text, jsonb, text) IS 'Name of the queue for a base name, selector and protocol: the base name alone, or with | and a short hash.';
 
 -- sched.pairs_fault(argument, pairs, key_rule, max_key, max_value): what is wrong with an object of strings, as message and
--- hint, or NULL. Pure; reads at most 64 pairs.
+-- hint, or NULL. Pure. One query for a good object; a bad one is read again to say what is wrong.
 -- +goose StatementBegin
 CREATE FUNCTION sched.pairs_fault(argument text, pairs jsonb, key_rule text, max_key integer, max_value integer) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    shape text := format('pass %s as a JSON object whose values are strings, e.g. {"name": "value"}', argument);
+    control constant text := '[\u0001-\u001f\u007f-\u009f]';
+    shape constant text := 'pass ' || argument || ' as a JSON object whose values are strings, e.g. {"name": "value"}';
     total integer;
+    bad   integer;
     pair  record;
 BEGIN
     IF jsonb_typeof(pairs) <> 'object' THEN
         RETURN ARRAY[format('%s is a JSON %s, not an object', argument, jsonb_typeof(pairs)), shape];
     END IF;
-    SELECT count(*) INTO total FROM jsonb_object_keys(pairs);
+    SELECT count(*), count(*) FILTER (
+        WHERE jsonb_typeof(e.value) <> 'string' OR char_length(e.key) NOT BETWEEN 1 AND max_key OR e.key COLLATE "C" !~ key_rule
+            OR char_length(e.value #>> '{}') > max_value OR (e.value #>> '{}') COLLATE "C" ~ control)
+    INTO total, bad FROM jsonb_each(pairs) AS e;
     IF total > 64 THEN
         RETURN ARRAY[format('%s has %s pairs; at most 64 are allowed', argument, total), 'move data into args'];
+    ELSIF bad = 0 THEN
+        RETURN NULL;
     END IF;
     FOR pair IN SELECT e.key, jsonb_typeof(e.value) AS type, e.value #>> '{}' AS value FROM jsonb_each(pairs) AS e LOOP
         IF pair.type <> 'string' THEN
@@ -74,11 +81,10 @@ BEGIN
             RETURN ARRAY[
                 format('%s %L has %s characters; at most %s are allowed', argument, pair.key, char_length(pair.value), max_value),
                 'move data into args'];
-        ELSIF pair.value COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN
+        ELSIF pair.value COLLATE "C" ~ control THEN
             RETURN ARRAY[format('%s %L has a control character in its value', argument, pair.key), 'use printable characters only'];
         END IF;
     END LOOP;
-    RETURN NULL;
 END;
 $$;
 -- +goose StatementEnd

@@ -27,22 +27,29 @@ BEGIN
         result.fault := ARRAY[format('it has an unknown key %L', left(name, 63)), 'known keys: ' || array_to_string(known, ', ')];
         RETURN result;
     END IF;
-    FOREACH name IN ARRAY texts LOOP
-        IF coalesce(jsonb_typeof(task -> name), 'null') NOT IN ('string', 'null') THEN
+    -- One expression for the usual task, the loops only to say what is wrong.
+    IF jsonb_typeof(task -> 'kind') NOT IN ('string', 'null') OR jsonb_typeof(task -> 'queue') NOT IN ('string', 'null')
+        OR jsonb_typeof(task -> 'protocol') NOT IN ('string', 'null') OR jsonb_typeof(task -> 'unique_key') NOT IN ('string', 'null')
+        OR jsonb_typeof(task -> 'batch') NOT IN ('string', 'null') OR jsonb_typeof(task -> 'run_at') NOT IN ('string', 'null')
+        OR jsonb_typeof(task -> 'timeout') NOT IN ('string', 'null') THEN
+        FOREACH name IN ARRAY texts LOOP
+            CONTINUE WHEN coalesce(jsonb_typeof(task -> name), 'null') IN ('string', 'null');
             result.fault := ARRAY[
                 format('%s is a JSON %s, not a string', name, jsonb_typeof(task -> name)),
                 format('pass %s as a JSON string, or leave it out', name)];
             RETURN result;
-        END IF;
-    END LOOP;
-    FOREACH name IN ARRAY '{priority,max_attempts}'::text[] LOOP
-        IF coalesce(jsonb_typeof(task -> name), 'null') NOT IN ('number', 'null') OR task ->> name !~ '^-?[0-9]{1,9}$' THEN
+        END LOOP;
+    END IF;
+    IF jsonb_typeof(task -> 'priority') NOT IN ('number', 'null') OR task ->> 'priority' !~ '^-?[0-9]{1,9}$'
+        OR jsonb_typeof(task -> 'max_attempts') NOT IN ('number', 'null') OR task ->> 'max_attempts' !~ '^-?[0-9]{1,9}$' THEN
+        FOREACH name IN ARRAY '{priority,max_attempts}'::text[] LOOP
+            CONTINUE WHEN jsonb_typeof(task -> name) = 'number' AND task ->> name ~ '^-?[0-9]{1,9}$' OR task ->> name IS NULL;
             result.fault := ARRAY[
                 format('%s %s is not a whole number in range', name, left(task ->> name, 63)),
                 format('pass %s as a JSON number, or leave it out', name)];
             RETURN result;
-        END IF;
-    END LOOP;
+        END LOOP;
+    END IF;
     IF task ->> 'run_at' IS NOT NULL OR task ->> 'timeout' IS NOT NULL THEN
         BEGIN
             name := 'run_at';

@@ -101,10 +101,15 @@ func (s *session) down(ctx context.Context, version int64) error {
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
 	}
-	if version == 0 {
-		return s.dropSchema(ctx)
+	if version > 0 {
+		return nil
 	}
-	return nil
+	if !s.opts.NoRoles {
+		if err := s.revoke(ctx); err != nil {
+			return err
+		}
+	}
+	return s.dropSchema(ctx)
 }
 
 // Migration is one migration as [Status] reports it.

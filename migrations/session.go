@@ -35,6 +35,8 @@ SET idle_in_transaction_session_timeout = 0;
 SET TimeZone = 'UTC';
 SET client_min_messages = warning`
 
+const schemaComment = "Job queue: its tables, the SQL API (sched.enqueue and others) and the views task, attempt and batch."
+
 // session is one run of this package on one database.
 type session struct {
 	pool *pgxpool.Config
@@ -183,6 +185,9 @@ func (s *session) createSchema(ctx context.Context) error {
 				schemaName, err, quote(config.Database), quote(config.User), schemaName, quote(config.User))
 		}
 		return fmt.Errorf("create schema %s: %w", schemaName, err)
+	}
+	if _, err := s.lock.Exec(ctx, "COMMENT ON SCHEMA "+schemaName+" IS '"+schemaComment+"'"); err != nil {
+		return fmt.Errorf("comment on schema %s: %w", schemaName, err)
 	}
 	return nil
 }

@@ -1,0 +1,34 @@
+package migrations_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
+	"github.com/sched-sidecar/sched/migrations"
+)
+
+func TestCheckContract(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Empty(t)
+
+	err := migrations.CheckContract(t.Context(), pool)
+	require.ErrorIs(t, err, migrations.ErrNoSchema)
+	require.ErrorContains(t, err, "sched migrate up")
+	require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), 1, noRoles()))
+	require.ErrorIs(t, migrations.CheckContract(t.Context(), pool), migrations.ErrNoSchema, "half made")
+
+	require.NoError(t, migrations.Up(t.Context(), pgtest.DSN(pool), noRoles()))
+	require.NoError(t, migrations.CheckContract(t.Context(), pool))
+
+	exec(t, pool, "UPDATE sched.contract SET version = $1", migrations.ContractMax+1)
+	err = migrations.CheckContract(t.Context(), pool)
+	require.ErrorIs(t, err, migrations.ErrSchemaTooNew)
+	require.ErrorContains(t, err, "upgrade this program")
+
+	stranger := connect(t, pool, newRole(t, pool, ""))
+	err = migrations.CheckContract(t.Context(), stranger)
+	require.ErrorIs(t, err, migrations.ErrNoAccess)
+	require.ErrorContains(t, err, "GRANT")
+}
