@@ -31,8 +31,8 @@ var (
 type Task struct {
 	ID          int64
 	Kind        string
-	Queue       string
-	Attempt     int // counts from 1
+	Queue       string // as it was named when enqueueing
+	Attempt     int    // counts from 1
 	MaxAttempts int
 	Priority    int // 1 first … 4 last
 	Args        json.RawMessage

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/riverqueue/river/rivertype"
@@ -120,9 +121,10 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 		timeout = time.Duration(meta.TimeoutMS) * time.Millisecond
 	}
 	ctx, cancel := context.WithCancelCause(g.workCtx)
+	base, _, _ := strings.Cut(row.Queue, "|") // the hash of selector and protocol is nobody's business
 	x := &execution{
 		task: dispatch.Task{
-			ID: row.ID, Kind: row.Kind, Queue: row.Queue,
+			ID: row.ID, Kind: row.Kind, Queue: base,
 			Attempt: int(row.Attempt), MaxAttempts: int(row.MaxAttempts), Priority: int(row.Priority),
 			Args: row.Args, Headers: meta.Headers, Batch: meta.Batch,
 			Lease:     jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt},
