@@ -1,0 +1,83 @@
+package mainjob_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Connections to Postgres break again and again, in the middle of claims and
+// settles: every task still runs once, since nobody is away for long.
+func TestFlappingNetwork(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := newApp(t, func(c *call) answer {
+		work(c, 10*time.Millisecond)
+		return answer{status: http.StatusOK}
+	})
+	cables := []*wire{newWire(t, f.dsn), newWire(t, f.dsn)}
+	var sidecars []*sidecar
+	for _, cable := range cables {
+		sidecars = append(sidecars, startSidecar(t, cable.dsn, a.url, quick().plus(settings{setSlots: "10"})))
+	}
+
+	ids := enqueueMany(t, f.db, "load", 1500)
+	cuts := 0
+	eventually(t, 60*time.Second, func() bool {
+		// One cut in about 100 ms; the pool is back within milliseconds.
+		if cable := cables[rand.IntN(2)]; cuts < 60 && rand.IntN(5) == 0 {
+			cable.set(wireAway)
+			cable.set(wirePass)
+			cuts++
+		}
+		return countTasks(t, f.db, "status <> 'completed'") == 0
+	}, func() string { return fmt.Sprintf("not drained: %v", statuses(t, f.db, "load")) })
+	require.Greater(t, cuts, 10, "the load was over before the network could hurt it")
+
+	fenced := 0.0
+	for _, s := range sidecars {
+		fenced += s.metric(t, metricFences)
+	}
+	for _, id := range ids {
+		calls := a.callsOf(id)
+		require.NotEmpty(t, calls)
+		if fenced == 0 {
+			require.Len(t, calls, 1)
+			require.Equal(t, 1, calls[0].attempt)
+		}
+	}
+	require.Zero(t, f.countWorkers("evicted"))
+}
+
+// The least pool that the configuration allows is enough for all at once.
+func TestSmallestPool(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := newApp(t, func(c *call) answer {
+		switch c.kind {
+		case "endless":
+			<-c.ctx.Done()
+		case "fails":
+			return answer{status: http.StatusInternalServerError}
+		default:
+			work(c, 5*time.Millisecond)
+		}
+		return answer{status: http.StatusOK}
+	})
+	s := f.start(a, settings{setPool: "4", setSlots: "50"})
+	for range 5 {
+		enqueueMany(t, f.db, "load", 100)
+		endless := enqueue(t, f.db, "endless")
+		a.await(t, endless, 1, soon)
+		failing := enqueue(t, f.db, "fails", with("max_attempts", 3))
+		cancelTask(t, f.db, endless)
+		awaitStatus(t, f.db, endless, "cancelled", soon)
+		awaitStatus(t, f.db, failing, "discarded", soon)
+	}
+	awaitDrained(t, f.db, "load", 30*time.Second)
+	require.Zero(t, s.metric(t, metricFences))
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package mainjob_test
+
+const raceEnabled = false

@@ -1,0 +1,73 @@
+package mainjob_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// River UI pauses a queue by its row in river_queue.
+func TestPausedQueueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := newApp(t, nil)
+	f.start(a, nil)
+	awaitStatus(t, f.db, enqueue(t, f.db, "first", with("queue", "pausable")), "completed", soon)
+
+	_, err := f.db.Exec(t.Context(), `
+		INSERT INTO sched.river_queue (name, metadata, created_at, updated_at, paused_at) VALUES ('pausable', '{}', now(), now(), now())
+		ON CONFLICT (name) DO UPDATE SET paused_at = now(), updated_at = now()`)
+	require.NoError(t, err)
+	// A sidecar may take a moment to hear of it.
+	eventually(t, soon, func() bool {
+		probe := enqueue(t, f.db, "probe", with("queue", "pausable"))
+		awaitStatus(t, f.db, enqueue(t, f.db, "other", with("queue", "other")), "completed", soon)
+		return readTask(t, f.db, probe).Status == "available"
+	}, func() string { return "the pause has no effect" })
+
+	waiting := enqueue(t, f.db, "waiting", with("queue", "pausable"))
+	throughout(t, 2*time.Second, func() bool { return readTask(t, f.db, waiting).Status == "available" },
+		func() string { return "ran in spite of the pause: " + readTask(t, f.db, waiting).String() })
+	awaitStatus(t, f.db, enqueue(t, f.db, "other", with("queue", "other")), "completed", soon)
+
+	_, err = f.db.Exec(t.Context(), "UPDATE sched.river_queue SET paused_at = NULL, updated_at = now() WHERE name = 'pausable'")
+	require.NoError(t, err)
+	awaitStatus(t, f.db, waiting, "completed", soon)
+}
+
+// A sidecar runs whatever kind comes; nobody registers kinds.
+func TestAnyKindRuns(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := newApp(t, nil)
+	f.start(a, nil)
+	kinds := []string{"a", "Invoice.Send", "invoice_send", "mail-out", "ns/name", "list[int]", "v1:job+fast", "x<y>", "_private", "2fa"}
+	for i, kind := range kinds {
+		id := enqueue(t, f.db, kind, with("args", fmt.Sprintf(`{"i": %d}`, i)), with("queue", fmt.Sprintf("queue_%d", i)))
+		awaitStatus(t, f.db, id, "completed", soon)
+		c := a.callsOf(id)[0]
+		require.Equal(t, kind, c.kind, "the path that the app sees")
+		require.JSONEq(t, fmt.Sprintf(`{"i": %d}`, i), string(c.args))
+	}
+}
+
+func TestConfigurationNarrowsWhatASidecarClaims(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	byKind, byQueue := newApp(t, nil), newApp(t, nil)
+	f.start(byKind, settings{setKinds: "mail,invoice"})
+	f.start(byQueue, settings{setQueues: "reports"})
+
+	mail, invoice := enqueue(t, f.db, "mail"), enqueue(t, f.db, "invoice", with("queue", "money"))
+	report := enqueue(t, f.db, "report", with("queue", "reports"))
+	nobodys := enqueue(t, f.db, "report", with("queue", "elsewhere"))
+	for _, id := range []int64{mail, invoice, report} {
+		awaitStatus(t, f.db, id, "completed", soon)
+	}
+	require.Len(t, byKind.callsOf(0), 2)
+	require.Len(t, byQueue.callsOf(report), 1)
+	throughout(t, time.Second, func() bool { return readTask(t, f.db, nobodys).Status == "available" },
+		func() string { return readTask(t, f.db, nobodys).String() })
+}
