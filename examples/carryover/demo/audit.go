@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/sched-sidecar/sched/examples/carryover/books"
 )
@@ -27,17 +28,17 @@ func audit(ctx context.Context, st *stage) error {
 
 // verdict is nil when the books are in order and the demo showed what it is for.
 func verdict(report books.Report, orders int) error {
-	var errs []error
-	for _, problem := range report.Problems() {
-		errs = append(errs, errors.New(problem))
-	}
+	problems := report.Problems()
 	if report.Orders != int64(orders) {
-		errs = append(errs, fmt.Errorf("%d orders are in the books, not %d", report.Orders, orders))
+		problems = append(problems, fmt.Sprintf("%d orders are in the books, not %d", report.Orders, orders))
 	}
 	if report.Rescued == 0 {
-		errs = append(errs, errors.New("no task was rescued: the kill hit nothing in flight"))
+		problems = append(problems, "no task was rescued: the kill hit nothing in flight")
 	}
-	return errors.Join(errs...)
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems, "; "))
 }
 
 // money writes cents as an amount.
