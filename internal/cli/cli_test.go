@@ -48,11 +48,11 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string // the whole of standard error
 	}{
-		{"nothing", nil, "sched-sidecar: sched-sidecar needs a command: run, config, version\n"},
-		{"half a command", []string{"config"}, "sched-sidecar: sched-sidecar config needs a command: check, print\n"},
-		{"no such command", []string{"rn"}, "sched-sidecar: sched-sidecar has no command \"rn\"; it has: run, config, version\n"},
-		{"a near command", []string{"config", "prnt"}, "sched-sidecar: sched-sidecar config has no command \"prnt\"; did you mean print?\n"},
-		{"an argument", []string{"run", "fast"}, "sched-sidecar: sched-sidecar run takes no arguments, got [\"fast\"]; see sched-sidecar run --help\n"},
+		{"nothing", nil, "sched-sidecar: needs a command: run, config, version\n"},
+		{"half a command", []string{"config"}, "sched-sidecar: config: needs a command: check, print\n"},
+		{"no such command", []string{"rn"}, "sched-sidecar: there is no command \"rn\"; it has: run, config, version\n"},
+		{"a near command", []string{"config", "prnt"}, "sched-sidecar: config: there is no command \"prnt\"; did you mean print?\n"},
+		{"an argument", []string{"run", "fast"}, "sched-sidecar: run: takes no arguments, got [\"fast\"]; see sched-sidecar run --help\n"},
 		{"a near flag", []string{"run", "--slot-ceiling=5"}, "sched-sidecar: unknown flag: --slot-ceiling; did you mean --slots-ceiling?\n"},
 		{"no such flag", []string{"run", "--zebra"}, "sched-sidecar: unknown flag: --zebra; see sched-sidecar run --help\n"},
 		{"a wrong value", []string{"run", "--slots-ceiling=0"}, "sched-sidecar: config: slots.ceiling = 0 (--slots-ceiling): must be 1 to 5000; one sidecar carries up to 5000; more sidecars carry more\n"},

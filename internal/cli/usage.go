@@ -67,26 +67,39 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 		Short: short,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &usageError{fmt.Errorf("%s needs a command: %s", cmd.CommandPath(), strings.Join(names, ", "))}
+				return &usageError{fmt.Errorf("%sneeds a command: %s", pathBelowRoot(cmd), strings.Join(names, ", "))}
 			}
 			advice := "it has: " + strings.Join(names, ", ")
 			if n := config.Nearest(args[0], names); n != "" {
 				advice = "did you mean " + n + "?"
 			}
 
-			return &usageError{fmt.Errorf("%s has no command %q; %s", cmd.CommandPath(), args[0], advice)}
+			return &usageError{fmt.Errorf("%sthere is no command %q; %s", pathBelowRoot(cmd), args[0], advice)}
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args lets nothing through
+
+		DisableFlagsInUseLine: true,
 	}
 	cmd.AddCommand(children...)
 
 	return cmd
 }
 
+// pathBelowRoot names a command, and a space, for an error that begins with the
+// program's name anyway.
+func pathBelowRoot(cmd *cobra.Command) string {
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())
+	if path == "" {
+		return ""
+	}
+
+	return strings.TrimPrefix(path, " ") + ": "
+}
+
 // noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Errorf("%s takes no arguments, got %q; see %s --help", cmd.CommandPath(), args, cmd.CommandPath())}
+		return &usageError{fmt.Errorf("%stakes no arguments, got %q; see %s --help", pathBelowRoot(cmd), args, cmd.CommandPath())}
 	}
 
 	return nil

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,7 +13,8 @@ import (
 const flagConfig = "config"
 
 // AddFlags gives fs a flag for --config and one for each field that has one.
-// "--dsn" is a second name of --database-url.
+// "--dsn" is a second name of --database-url. Help lists them in the order of
+// the table.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "dsn" {
@@ -21,6 +23,7 @@ func AddFlags(fs *pflag.FlagSet) {
 
 		return pflag.NormalizedName(name)
 	})
+	fs.SortFlags = false
 	fs.String(flagConfig, "", "YAML file to read ("+envConfig+")")
 
 	defaults := DefaultSidecar()
@@ -29,11 +32,21 @@ func AddFlags(fs *pflag.FlagSet) {
 			continue
 		}
 		v := valueAt(&defaults, f.Key)
-		added := fs.VarPF(&flagValue{want: v.Type(), text: showValue(v.Interface())}, f.Flag(), "", fmt.Sprintf("%s (%s)", f.Doc, f.Env()))
+		added := fs.VarPF(&flagValue{want: v.Type(), text: showValue(v.Interface())}, f.Flag(), "", fmt.Sprintf("%s (%s)", firstSentence(f.Doc), f.Env()))
 		if v.Kind() == reflect.Bool {
 			added.NoOptDefVal = "true"
 		}
 	}
+}
+
+// firstSentence is what a line of --help has room for.
+func firstSentence(doc string) string {
+	first, _, more := strings.Cut(doc, ". ")
+	if more {
+		first += "."
+	}
+
+	return first
 }
 
 // flagLayer reads the flags that were given.
@@ -91,7 +104,7 @@ func (v *flagValue) Type() string {
 	case []string:
 		return "a,b"
 	case map[string]string:
-		return "key=value,…"
+		return "key=value"
 	case time.Duration:
 		return "duration"
 	default:

@@ -206,6 +206,7 @@ func TestLoadProblems(t *testing.T) {
 		{name: "last part of a key", file: "ceiling: 5", want: []string{"ceiling (FILE:1): is not a key; did you mean slots.ceiling?"}},
 		{name: "nothing near", file: "zebra: 5", want: []string{"zebra (FILE:1): is not a key; docs/config.md lists them"}},
 		{name: "unknown variable", env: []string{"SCHED_SLOT_CEILING=5"}, want: []string{"SCHED_SLOT_CEILING: no such variable is read; did you mean SCHED_SLOTS_CEILING?"}},
+		{name: "first part of a variable", env: []string{"SCHED_HEARTBEAT=5s"}, want: []string{"did you mean SCHED_HEARTBEAT_INTERVAL?"}},
 		{name: "unknown variable, nothing near", env: []string{"SCHED_ZEBRA=5"}, want: []string{"SCHED_ZEBRA: no such variable is read; unset it"}},
 		{name: "number for a duration", file: "shutdown_grace: 30", want: []string{"shutdown_grace = 30 (FILE:1): is a number without a unit; write a duration such as 30s, 30ms or 1m30s"}},
 		{name: "number for a duration in a variable", env: []string{"SCHED_SHUTDOWN_GRACE=30"}, want: []string{"shutdown_grace = 30 (SCHED_SHUTDOWN_GRACE): is a number without a unit"}},

@@ -2,14 +2,21 @@ package config
 
 import "strings"
 
+// minPrefix is how much of a candidate must be there to know it by.
+const minPrefix = 3
+
 // Nearest returns the candidate that name was most likely meant to be, or ""
-// when none is near: at most a third of its letters differ, or it is the last
-// part of a dotted candidate ("ceiling" for "slots.ceiling").
+// when none is near: at most a third of its letters differ, or it is the first
+// part of a candidate, or the last of a dotted one ("ceiling" for
+// "slots.ceiling").
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", len(name)/3+1
 	for _, c := range candidates {
 		if strings.HasSuffix(c, "."+name) {
 			return c
+		}
+		if best == "" && len(name) >= minPrefix && strings.HasPrefix(c, name) {
+			best = c
 		}
 		if d := distance(name, c); d < bestDistance {
 			best, bestDistance = c, d
