@@ -109,9 +109,10 @@ check-tidy:
 	go mod tidy -diff
 
 .PHONY: generate
-generate: $(SQLC) ## Write what is generated: SQL code, the schema's dump, docs/config.md
-	go generate ./...
+generate: $(SQLC) ## Write what is generated: the schema's dump, SQL code from it, docs/config.md
+	go run ./internal/schemadump -o sql/schema.sql
 	$(SQLC) generate
+	go generate ./...
 
 .PHONY: build
 build: ## Build static binaries for this machine into ./bin
