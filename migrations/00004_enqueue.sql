@@ -3,7 +3,8 @@
 -- +goose Up
 
 CREATE TYPE sched.new_task AS (
-    fault        text[],
+    fault        text[],                -- message and hint of the first argument that is refused; NULL when all are good
+    -- Columns of river_job
     queue        text,
     priority     smallint,
     max_attempts smallint,
@@ -11,22 +12,12 @@ CREATE TYPE sched.new_task AS (
     scheduled_at timestamptz,
     metadata     jsonb,
     unique_key   bytea,
+    -- What the queue was derived from
     base         text,
     selector     jsonb,
     protocol     text
 );
 COMMENT ON TYPE sched.new_task IS 'Internal: what a task''s arguments come to. Either fault (message and hint) or the columns of its row.';
-COMMENT ON COLUMN sched.new_task.fault IS 'Message and hint of the first argument that is refused; NULL when all are good.';
-COMMENT ON COLUMN sched.new_task.queue IS 'Derived queue name.';
-COMMENT ON COLUMN sched.new_task.priority IS 'river_job.priority.';
-COMMENT ON COLUMN sched.new_task.max_attempts IS 'river_job.max_attempts.';
-COMMENT ON COLUMN sched.new_task.state IS 'available, or scheduled when the time is ahead.';
-COMMENT ON COLUMN sched.new_task.scheduled_at IS 'river_job.scheduled_at.';
-COMMENT ON COLUMN sched.new_task.metadata IS 'river_job.metadata.';
-COMMENT ON COLUMN sched.new_task.unique_key IS 'river_job.unique_key, a hash; NULL without a key.';
-COMMENT ON COLUMN sched.new_task.base IS 'Queue name as given.';
-COMMENT ON COLUMN sched.new_task.selector IS 'Selector; empty for any worker.';
-COMMENT ON COLUMN sched.new_task.protocol IS 'Protocol; any for no demand.';
 
 -- sched.queue_name(base, selector, protocol): the River queue of tasks that demand the same of a worker. Pure.
 -- The text of a jsonb value is canonical (keys sorted, spaces normalised), so equal selectors give equal names; the bar is

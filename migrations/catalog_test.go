@@ -25,7 +25,7 @@ func TestEverythingHasAComment(t *testing.T) {
 			UNION ALL
 			SELECT 'pg_class'::regclass, c.oid, a.attnum, 'column ' || c.relname || '.' || a.attname
 			FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-			WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'v', 'c')
+			WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'v')
 			UNION ALL
 			SELECT 'pg_proc'::regclass, oid, 0, 'function ' || proname FROM pg_proc WHERE pronamespace = 'sched'::regnamespace
 			UNION ALL
