@@ -67,4 +67,8 @@ type Outcome struct {
 	// UnknownKind marks a HandBack because this app has no handler for the
 	// task's kind: the sidecar stops claiming that kind for a while.
 	UnknownKind bool
+
+	// AppDown marks a HandBack because the app took no connection: it never saw
+	// the task. Nothing more is claimed until it is back.
+	AppDown bool
 }

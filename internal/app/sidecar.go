@@ -64,11 +64,12 @@ func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) (err erro
 		return err
 	}
 	defer dispatcher.Close()
-	gov, err := newGovernor(cfg, opts, pool, dispatcher, registry)
+	watcher := health.NewWatcher(dispatcher, probeInterval, opts.Logger)
+	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, registry)
 	if err != nil {
 		return err
 	}
-	watcher := health.NewWatcher(dispatcher, gov, probeInterval, opts.Logger)
+	watcher.Guard(gov)
 	server, err := admin.Listen(ctx, admin.Config{
 		Addr: cfg.Admin.ListenAddr(), Pprof: cfg.Admin.Pprof, Gatherer: registry,
 		NotReady: func() []string { return gov.Status().Holds },
@@ -119,7 +120,7 @@ func newDispatcher(cfg config.Sidecar, opts Options) (*httpapp.Dispatcher, error
 	})
 }
 
-func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher, registerer prometheus.Registerer) (*governor.Governor, error) {
+func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher, watcher *health.Watcher, registerer prometheus.Registerer) (*governor.Governor, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = "unknown"
@@ -127,7 +128,8 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry := jobs.DefaultRetryPolicy()
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
-		Pool: pool, Dispatcher: dispatcher, Logger: opts.Logger, Registerer: registerer,
+		Pool: pool, Dispatcher: dispatcher, OnAppDown: watcher.Down,
+		Logger: opts.Logger, Registerer: registerer,
 		ClientID: "sched-sidecar-" + strconv.Itoa(os.Getpid()) + routing.NewWorkerID()[1:],
 		Hostname: hostname, PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
 		Labels: cfg.Labels, Protocols: []string{"http"}, Queues: cfg.Queues, Kinds: cfg.Kinds,

@@ -137,9 +137,14 @@ func (g *Governor) run(x *execution) {
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	outcome := g.dispatch(x)
 	g.metrics.observeDispatch(outcome.Kind, time.Since(x.started))
-	if outcome.UnknownKind {
+	switch {
+	case outcome.UnknownKind:
 		g.skipKind(x)
-	} else if outcome.Kind != jobs.OutcomeHandBack {
+	case outcome.AppDown:
+		if g.config.OnAppDown != nil {
+			g.config.OnAppDown(outcome.Error)
+		}
+	case outcome.Kind != jobs.OutcomeHandBack:
 		g.skips.accept(x.task.Kind)
 	}
 	g.settle(x, outcome)
@@ -221,7 +226,7 @@ func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
 		return
 	}
 	g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
-	if outcome.Error != "" {
+	if outcome.Error != "" && outcome.Kind != jobs.OutcomeHandBack {
 		log.InfoContext(g.settleCtx, "attempt failed", slog.String("error", outcome.Error), slog.String("status", result.State))
 	}
 	if result.State == "retryable" || result.State == "scheduled" {

@@ -32,6 +32,10 @@ type Config struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
+	// OnAppDown is told when the app took no connection for a task, and why. It
+	// should put a hold on before it returns. Optional.
+	OnAppDown func(reason string)
+
 	ClientID  string // unique to this process, at most 100 characters
 	Hostname  string // optional
 	PID       int    // optional

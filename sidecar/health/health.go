@@ -5,7 +5,7 @@ package health
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -23,45 +23,73 @@ type Holder interface {
 	Release(reason string)
 }
 
-// Watcher probes the app at an interval.
+// Watcher probes the app at an interval, and hears of calls that found nobody.
 type Watcher struct {
 	prober   Prober
-	holder   Holder
 	interval time.Duration
 	logger   *slog.Logger
-	down     atomic.Bool
+
+	mu     sync.Mutex
+	holder Holder
+	down   bool
 }
 
-// NewWatcher returns a watcher; claims are held until its first probe succeeds.
-func NewWatcher(prober Prober, holder Holder, interval time.Duration, logger *slog.Logger) *Watcher {
-	w := &Watcher{prober: prober, holder: holder, interval: interval, logger: logger}
-	w.down.Store(true)
+// NewWatcher returns a watcher. The app counts as down until a probe succeeds.
+func NewWatcher(prober Prober, interval time.Duration, logger *slog.Logger) *Watcher {
+	return &Watcher{prober: prober, interval: interval, logger: logger, down: true}
+}
+
+// Guard makes the watcher hold claims back at holder while the app is down, which
+// is where it begins. To be called once, before Run.
+func (w *Watcher) Guard(holder Holder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holder = holder
 	holder.Hold(HoldName)
-	return w
 }
 
-// Up reports whether the last probe succeeded.
-func (w *Watcher) Up() bool { return !w.down.Load() }
+// Down notes that the app took no connection. It holds claims back at once, until
+// the next probe that succeeds.
+func (w *Watcher) Down(reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down {
+		return
+	}
+	w.down = true
+	w.holder.Hold(HoldName)
+	w.logger.Warn("the app is down: claiming nothing until it is back", slog.String("error", reason))
+}
+
+// up notes that the app gave a sign of life.
+func (w *Watcher) up() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.down {
+		return
+	}
+	w.down = false
+	w.holder.Release(HoldName)
+	w.logger.Info("the app is up")
+}
 
 // Run probes until ctx ends. One failure is enough for down: the next probe
 // that succeeds ends it, and nothing is lost meanwhile.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.interval)
 	defer ticker.Stop()
-	first := true
-	for {
+	for first := true; ; first = false {
 		err := w.prober.Probe(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && (first || !w.down.Swap(true)):
-			w.holder.Hold(HoldName)
-			w.logger.WarnContext(ctx, "the app is down: claiming nothing until it is back", slog.Any("error", err))
-		case err == nil && w.down.Swap(false):
-			w.holder.Release(HoldName)
-			w.logger.InfoContext(ctx, "the app is up")
+		case err == nil:
+			w.up()
+		case first:
+			w.logger.WarnContext(ctx, "waiting for the app", slog.Any("error", err))
+		default:
+			w.Down(err.Error())
 		}
-		first = false
 		select {
 		case <-ctx.Done():
 			return nil

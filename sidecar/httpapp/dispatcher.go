@@ -113,10 +113,18 @@ func (d *Dispatcher) unanswered(ctx context.Context, err error, start time.Time)
 	if ctx.Err() != nil {
 		return ended(context.Cause(ctx), d.clock().Sub(start))
 	}
-	return jobs.Outcome{
-		Kind:  jobs.OutcomeRetry,
-		Error: answer.Text(d.noAnswer(err).Error(), errorBytes),
+	text := answer.Text(d.noAnswer(err).Error(), errorBytes)
+	if neverSent(err) {
+		return jobs.Outcome{Kind: jobs.OutcomeHandBack, AppDown: true, Error: text}
 	}
+	return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: text}
+}
+
+// neverSent reports whether no connection to the app came about, so that it can't
+// have seen the task.
+func neverSent(err error) bool {
+	var opErr *net.OpError
+	return errors.As(err, &opErr) && opErr.Op == "dial"
 }
 
 // noAnswer explains an error of the transport.

@@ -157,7 +157,8 @@ func TestConnectionRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	got := dispatchFor(t, newDispatcher(t, server.URL), newTask())
-	require.Equal(t, jobs.OutcomeRetry, got.Kind)
+	require.Equal(t, jobs.OutcomeHandBack, got.Kind, "the app never saw the task")
+	require.True(t, got.AppDown)
 	require.Contains(t, got.Error, "no answer from the app at "+server.URL)
 	require.Contains(t, got.Error, "connection refused")
 }

@@ -111,7 +111,7 @@ settled AS (
             ELSE j.scheduled_at
         END,
         errors = CASE
-            WHEN d.error = '' THEN j.errors
+            WHEN d.error = '' OR d.outcome IN ('snooze', 'handback') THEN j.errors
             ELSE array_append(j.errors, jsonb_build_object('at', d.attempted_at, 'attempt', d.attempt, 'error', d.error, 'trace', ''))
         END,
         metadata = CASE

@@ -1,0 +1,57 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/sidecar/health"
+)
+
+type app struct{ err error }
+
+func (a *app) Probe(context.Context) error { return a.err }
+
+type claims struct{ holds map[string]bool }
+
+func (c *claims) Hold(reason string)    { c.holds[reason] = true }
+func (c *claims) Release(reason string) { delete(c.holds, reason) }
+func (c *claims) held() bool            { return c.holds[health.HoldName] }
+
+func TestClaimsAreHeldWhileTheAppIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app, claims := &app{err: errors.New("refused")}, &claims{holds: map[string]bool{}}
+		w := health.NewWatcher(app, time.Second, slog.New(slog.DiscardHandler))
+		w.Guard(claims)
+		require.True(t, claims.held(), "held until the first sign of life")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		after := func(d time.Duration) { <-time.After(d); synctest.Wait() } // virtual time
+
+		after(1500 * time.Millisecond)
+		require.True(t, claims.held())
+		app.err = nil
+		after(time.Second)
+		require.False(t, claims.held(), "the next probe that succeeds lifts the hold")
+		app.err = errors.New("refused")
+		after(time.Second)
+		require.True(t, claims.held(), "one failed probe is enough")
+		app.err = nil
+		after(time.Second)
+		require.False(t, claims.held())
+
+		w.Down("connection refused")
+		require.True(t, claims.held(), "a call that found nobody holds at once")
+		after(time.Second)
+		require.False(t, claims.held())
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
