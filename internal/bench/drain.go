@@ -108,6 +108,7 @@ type drained struct {
 	pg      time.Duration // CPU of Postgres; 0: not measurable here
 	client  time.Duration // CPU of the process that claims and settles
 	app     time.Duration // CPU of the app, if it is another process
+	others  time.Duration // CPU of what else ran on the machine meanwhile
 }
 
 func (d drained) rate() float64     { return d.tasks / d.seconds }
@@ -152,8 +153,8 @@ func (r *Runner) drain(ctx context.Context) error {
 
 // String shows a round in a line.
 func (d drained) String() string {
-	return fmt.Sprintf("%.0f/s (CPU a task: Postgres %.1f us, client %.1f us, app %.1f us)",
-		d.rate(), d.pgMicros(), micros(d.client)/d.tasks, micros(d.app)/d.tasks)
+	return fmt.Sprintf("%.0f/s (CPU a task: Postgres %.1f us, client %.1f us, app %.1f us; others took %.2f cores)",
+		d.rate(), d.pgMicros(), micros(d.client)/d.tasks, micros(d.app)/d.tasks, d.others.Seconds()/d.seconds)
 }
 
 func drainFigures(name string, ours, theirs []drained) []Figure {

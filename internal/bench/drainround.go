@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 		fmt.Errorf("%d tasks weren't drained in time", tasks))
 	defer cancel()
 
-	pgBefore, pgKnown := r.server.cpu()
+	before := r.meter()
 	crew, err := c.start(ctx, db, sidecarOptions{slots: r.config.Drain.Slots, pprof: while != nil})
 	if err != nil {
 		return result, err
@@ -49,13 +50,7 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 		cancel()
 		return result, closing(err, func() error { return <-beside })
 	}
-	if pgAfter, known := r.server.cpu(); known && pgKnown {
-		result.pg = pgAfter - pgBefore
-	}
-	result.client, _ = processCPU(crew.client.pid()) // 0 where there is no /proc
-	if crew.counter != crew.client {
-		result.app, _ = processCPU(crew.counter.pid())
-	}
+	result.spent(before, r.meter(), crew)
 	if err := <-beside; err != nil {
 		return result, err
 	}
@@ -69,6 +64,26 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 	}
 	result.tasks, result.seconds = float64(tasks), end.Sub(begin).Seconds()
 	return result, nil
+}
+
+// meter is CPU time used so far; 0 where /proc doesn't tell.
+type meter struct{ pg, bench, machine time.Duration }
+
+func (r *Runner) meter() (m meter) {
+	m.pg, _ = r.server.cpu()
+	m.bench, _ = processCPU(os.Getpid())
+	m.machine, _ = machineCPU()
+	return m
+}
+
+// spent takes what was used between two readings.
+func (d *drained) spent(before, after meter, crew *crew) {
+	d.pg = after.pg - before.pg
+	d.client, _ = processCPU(crew.client.pid()) // 0 where there is no /proc
+	if crew.counter != crew.client {
+		d.app, _ = processCPU(crew.counter.pid())
+	}
+	d.others = max(0, after.machine-before.machine-d.pg-d.client-d.app-(after.bench-before.bench))
 }
 
 // awaitDrained returns when the database holds the last outcome. It asks the

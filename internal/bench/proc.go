@@ -113,6 +113,37 @@ func parseResident(status []byte) (int64, error) {
 	return 0, fmt.Errorf("%w: no VmRSS in its status", errNoProc)
 }
 
+// machineCPU is the CPU time that all processes of the machine have used.
+func machineCPU() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoProc, err)
+	}
+	return parseMachine(text)
+}
+
+// parseMachine reads the first line of /proc/stat: user, nice, system, idle,
+// iowait, irq, softirq, steal, …; guests are part of user.
+func parseMachine(text []byte) (time.Duration, error) {
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(line)
+	const needed, idle, iowait = 9, 4, 5
+	if len(fields) < needed || fields[0] != "cpu" {
+		return 0, fmt.Errorf("no CPU times in %q", line)
+	}
+	var total time.Duration
+	for i, field := range fields[1:needed] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("CPU time of the machine: %w", err)
+		}
+		if i+1 != idle && i+1 != iowait {
+			total += time.Duration(ticks) * clockTick
+		}
+	}
+	return total, nil
+}
+
 // loadAverage is how many processes ran or wanted to in the last minute, as the
 // kernel shows it; "unknown" elsewhere than on Linux.
 func loadAverage() string {

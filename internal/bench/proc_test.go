@@ -36,6 +36,17 @@ func TestParseResident(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestParseMachine(t *testing.T) {
+	t.Parallel()
+	got, err := parseMachine([]byte("cpu  100 20 30 5000 400 5 6 7 1000 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n"))
+	require.NoError(t, err)
+	require.Equal(t, 1680*time.Millisecond, got)
+	for _, text := range []string{"", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8 9"} {
+		_, err := parseMachine([]byte(text))
+		require.Errorf(t, err, "%q", text)
+	}
+}
+
 func TestNoSuchProcess(t *testing.T) {
 	t.Parallel()
 	const nobody = 1 << 30

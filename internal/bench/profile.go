@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	profileSeconds = 3
+	profileSeconds = 5
 	statementsTop  = 15
 )
 

@@ -139,14 +139,13 @@ func (s *server) settings(ctx context.Context) ([]limit, error) {
 	return list, nil
 }
 
-// cpu is the CPU time of the server's processes so far; false when they are not
-// on this machine.
-func (s *server) cpu() (time.Duration, bool) {
+// cpu is the CPU time of the server's processes so far, if they are on this
+// machine.
+func (s *server) cpu() (time.Duration, error) {
 	if s.postmaster == 0 {
-		return 0, false
+		return 0, errNoProc
 	}
-	used, err := treeCPU(s.postmaster)
-	return used, err == nil
+	return treeCPU(s.postmaster)
 }
 
 // database is one made for a round.
