@@ -28,7 +28,7 @@ func ExampleEnqueueTx() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
+		defer tx.Rollback(ctx) // does nothing after the commit
 
 		if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", orderID); err != nil {
 			return err
@@ -61,7 +61,7 @@ func ExampleSQLTx() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() //nolint:errcheck // does nothing after the commit
+		defer tx.Rollback() // does nothing after the commit
 
 		if _, err := tx.ExecContext(ctx, "insert into orders (id) values ($1)", orderID); err != nil {
 			return err
@@ -175,7 +175,7 @@ func ExampleComplete() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback(ctx) //nolint:errcheck // does nothing after the commit
+		defer tx.Rollback(ctx) // does nothing after the commit
 
 		if _, err := tx.Exec(ctx, "update orders set receipts = receipts + 1 where id = $1", orderID); err != nil {
 			return err

@@ -91,6 +91,7 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 		}
 		return int(a.ID - b.ID)
 	})
+	empty := []byte("{}") // what River decodes; the real ones travel in the execution
 	result := make([]*rivertype.JobRow, len(rows))
 	for i := range rows {
 		row := &rows[i]
@@ -101,17 +102,15 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 			ID: row.ID, Kind: riverKind, Queue: producerQueue, State: rivertype.JobStateRunning,
 			Attempt: int(row.Attempt), MaxAttempts: int(row.MaxAttempts), AttemptedAt: &attemptedAt,
 			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt, Priority: int(row.Priority),
-			EncodedArgs: emptyJSON, Metadata: emptyJSON,
+			EncodedArgs: empty, Metadata: empty,
 		}
 	}
 	return result
 }
 
-var emptyJSON = []byte("{}")
-
 func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.Time) *execution {
 	var meta taskMetadata
-	if len(row.Metadata) > len(emptyJSON) {
+	if len(row.Metadata) > len("{}") {
 		// Foreign clients may have put anything there. What doesn't fit is left
 		// at its default; the task is none the worse for it.
 		_ = json.Unmarshal(row.Metadata, &meta)

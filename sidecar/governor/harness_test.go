@@ -2,10 +2,10 @@ package governor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,7 +53,6 @@ func complete(context.Context, *dispatch.Task) jobs.Outcome {
 // blocker is a dispatcher that holds each task until it is let go or its
 // context ends, as an app with a long call does.
 type blocker struct {
-	mu      sync.Mutex
 	started chan *dispatch.Task
 	release chan jobs.Outcome
 }
@@ -68,10 +67,10 @@ func (b *blocker) work(ctx context.Context, task *dispatch.Task) jobs.Outcome {
 	case outcome := <-b.release:
 		return outcome
 	case <-ctx.Done():
-		switch context.Cause(ctx) {
-		case dispatch.ErrCancelled:
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, dispatch.ErrCancelled):
 			return jobs.Outcome{Kind: jobs.OutcomeCancel, Error: "cancelled"}
-		case dispatch.ErrDeadline:
+		case errors.Is(cause, dispatch.ErrDeadline):
 			return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "deadline exceeded"}
 		default:
 			return jobs.Outcome{Kind: jobs.OutcomeHandBack}

@@ -29,13 +29,10 @@ func (g *Governor) listen(ctx context.Context) error {
 	for {
 		started := time.Now()
 		err := g.listenOnce(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if time.Since(started) > listenBackoffMax {
 			backoff, silent = listenBackoffMin, false
 		}
-		if !silent {
+		if !silent && ctx.Err() == nil {
 			silent = true
 			g.config.Logger.WarnContext(ctx, "not listening for notifications; polling until the connection is back",
 				slog.Duration("poll_interval", g.config.PollInterval), slog.Any("error", err))

@@ -112,10 +112,10 @@ func TestRetriesFollowThePolicyAndThePromoterIsPunctual(t *testing.T) {
 	eventuallyState(t, pool, id, "completed")
 	require.Equal(t, 5, column[int](t, pool, id, "attempt"))
 	previous := <-starts
-	for _, want := range []time.Duration{50, 100, 200, 400} {
+	for _, want := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		now := <-starts
-		require.GreaterOrEqual(t, now.Sub(previous), want*time.Millisecond, "an attempt never starts early")
-		require.Less(t, now.Sub(previous), want*time.Millisecond+2*time.Second, "the promoter doesn't wait for a poll")
+		require.GreaterOrEqual(t, now.Sub(previous), want, "an attempt never starts early")
+		require.Less(t, now.Sub(previous), want+2*time.Second, "the promoter doesn't wait for a poll")
 		previous = now
 	}
 	var logged int

@@ -71,9 +71,7 @@ func (g *Governor) beat(ctx context.Context) error {
 			roundTrip = time.Since(started)
 			lastSuccess = started
 			g.unfence(ctx)
-		case ctx.Err() != nil:
-			return nil
-		case !g.holds.has(holdFenced):
+		case ctx.Err() == nil && !g.holds.has(holdFenced):
 			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
 				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(lastSuccess)))
 		}
