@@ -65,7 +65,7 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	defer cancel()
 	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
 	require.NoError(t, report.Close())
-	figures := map[string]bench.Figure{}
+	figures, bounds := map[string]bench.Figure{}, map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		var figure struct {
 			bench.Figure
@@ -74,8 +74,9 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &figure), line)
 		require.NotContains(t, figures, figure.Name)
-		figures[figure.Name] = figure.Figure
+		figures[figure.Name], bounds[figure.Name] = figure.Figure, figure.Bound
 	}
+	requireDocumented(t, figures, bounds)
 	require.Contains(t, notes.String(), "shared_buffers", "the limits in force are shown")
 	return figures
 }
