@@ -61,7 +61,7 @@ func ExampleSQLTx() {
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback() // does nothing after the commit
+		defer tx.Rollback() //nolint:errcheck // does nothing after the commit
 
 		if _, err := tx.ExecContext(ctx, "insert into orders (id) values ($1)", orderID); err != nil {
 			return err
