@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,7 @@ const catalogSQL = `
 	FROM pg_class WHERE relnamespace = 'sched'::regnamespace
 	UNION ALL
 	SELECT 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
-	FROM pg_constraint WHERE connamespace = 'sched'::regnamespace
+	FROM pg_constraint WHERE connamespace = 'sched'::regnamespace AND contype <> 'n' -- new in 18, and in the columns above
 	UNION ALL
 	SELECT 'index ' || pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relnamespace = 'sched'::regnamespace
 	UNION ALL
@@ -69,9 +70,16 @@ func TestSchemaFileMatchesTheMigrations(t *testing.T) {
 	_, err = file.Exec(t.Context(), string(text))
 	require.NoError(t, err)
 
-	want := catalogOf(t, migrated)
+	want, have := catalogOf(t, migrated), catalogOf(t, file)
 	require.Greater(t, len(want), 300)
-	require.Equal(t, want, catalogOf(t, file), "run make generate")
+	require.Empty(t, without(want, have), "not in sql/schema.sql: run make generate")
+	require.Empty(t, without(have, want), "not in the migrations: run make generate")
+}
+
+// without returns what is in list and not in other; the whole of both would fill
+// screens.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
 func TestDumpIsRepeatable(t *testing.T) {
