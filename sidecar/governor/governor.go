@@ -132,7 +132,7 @@ func New(config Config) (*Governor, error) {
 		FetchCooldown:       time.Millisecond,
 		FetchPollInterval:   max(config.PollInterval, time.Millisecond),
 		JobTimeout:          -1,
-		ReindexerIndexNames: []string{"sched_river_job_available", "sched_river_job_due", "sched_river_job_status_start"},
+		ReindexerIndexNames: []string{}, // rebuilding an index takes its owner's rights
 		Logger:              slog.New(quietHandler{config.Logger.Handler()}),
 		// Its one effect: River's maintenance starts without up to six sleeps of
 		// up to a second each, one after the other, before the leader's own duties.
