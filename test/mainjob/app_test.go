@@ -223,7 +223,8 @@ func (a *app) await(t *testing.T, id int64, n int, within time.Duration) *call {
 	}
 }
 
-// gate holds handlers until it is opened.
+// gate holds handlers until it is opened. One whose handlers don't mind a closed
+// connection must be made after its app, so that cleanup opens it first.
 type gate struct {
 	once sync.Once
 	ch   chan struct{}

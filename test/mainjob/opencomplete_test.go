@@ -33,9 +33,9 @@ func TestOpenCompleteBlocksNoSettle(t *testing.T) {
 // and one even answers while it is; the sidecar's other settles go on.
 func openCompleteBlocksNoSettle(t *testing.T, set settings, length time.Duration) {
 	f := newFleet(t)
-	hold := newGate(t)
 	done := make(chan error, 2)
 	a := newApp(t, nil)
+	hold := newGate(t) // after the app: it opens before the app waits for its handlers
 	a.handle = func(c *call) answer {
 		switch c.kind {
 		case "open", "open.and.answered":
@@ -104,9 +104,9 @@ func TestOpenCompleteBlocksNoEviction(t *testing.T) {
 func openCompleteBlocksNoEviction(t *testing.T, set settings, evict, length time.Duration) {
 	f := newFleet(t)
 	startSidecar(t, f.dsn, newApp(t, nil).url, set.plus(settings{setQueues: "nobody-uses-this"}))
-	commit, rollback := newGate(t), newGate(t)
 	done := make(chan error, 2)
 	dying := newApp(t, nil)
+	commit, rollback := newGate(t), newGate(t) // after the app, as above
 	dying.handle = func(c *call) answer {
 		if c.kind == "held" {
 			<-c.ctx.Done()
