@@ -15,6 +15,22 @@ type Querier interface {
 	QueueDiscover(ctx context.Context) error
 	// The queues whose selector and protocol a worker satisfies. Each second.
 	QueueServable(ctx context.Context, arg QueueServableParams) ([]string, error)
+	// The tasks that a sidecar, under all its registrations, ran and that failed for
+	// good: discarded, or cancelled by the app's own answer. One that a person
+	// cancelled is none. Once at the end of --until-empty.
+	RemainderFailed(ctx context.Context, arg RemainderFailedParams) ([]RemainderFailedRow, error)
+	// How many tasks of each of the given kinds wait in the queues that a worker with
+	// these labels, protocols and queues serves. Once at the end of --until-empty, for
+	// the kinds that the app turned out to lack; at most max of each are counted.
+	RemainderLacking(ctx context.Context, arg RemainderLackingParams) ([]RemainderLackingRow, error)
+	// Says whether anything is left to wait for that a worker with these labels,
+	// protocols, queues and kinds could run. Twice a second under --until-empty, while
+	// nothing runs there.
+	//
+	// What waits, runs anywhere, or is between two attempts counts, also in a paused
+	// queue. A task that somebody scheduled for later doesn't, unless it was begun
+	// before and put off. One EXISTS for each index, each ending at its first row.
+	RemainderLeft(ctx context.Context, arg RemainderLeftParams) (bool, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority
 	// first over all of them. Runs on every wake-up and poll of a sidecar.
 	//
