@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// startInterval is how often an app is probed that hasn't come up yet: it was
+// probably started a moment ago, and somebody waits.
+const startInterval = 100 * time.Millisecond
+
 // HoldName is the hold that is on while the app is down.
 const HoldName = "app down"
 
@@ -73,17 +77,22 @@ func (w *Watcher) up() {
 	w.logger.Info("the app is up")
 }
 
-// Run probes until ctx ends. One failure is enough for down: the next probe
-// that succeeds ends it, and nothing is lost meanwhile.
+// Run probes until ctx ends, more often until the app is up for the first time.
+// One failure is enough for down: the next probe that succeeds ends it, and
+// nothing is lost meanwhile.
 func (w *Watcher) Run(ctx context.Context) error {
-	ticker := time.NewTicker(w.interval)
+	ticker := time.NewTicker(min(startInterval, w.interval))
 	defer ticker.Stop()
-	for first := true; ; first = false {
+	for first, started := true, false; ; first = false {
 		err := w.prober.Probe(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
+			if !started {
+				started = true
+				ticker.Reset(w.interval)
+			}
 			w.up()
 		case first:
 			w.logger.WarnContext(ctx, "waiting for the app", slog.Any("error", err))

@@ -55,3 +55,36 @@ func TestClaimsAreHeldWhileTheAppIsDown(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// countingApp counts the probes of an app that is down.
+type countingApp struct{ probes int }
+
+func (a *countingApp) Probe(context.Context) error {
+	a.probes++
+	if a.probes > 5 {
+		return nil
+	}
+	return errors.New("refused")
+}
+
+func TestAnAppThatStartsIsProbedMoreOften(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app, claims := &countingApp{}, &claims{holds: map[string]bool{}}
+		w := health.NewWatcher(app, time.Second, slog.New(slog.DiscardHandler))
+		w.Guard(claims)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+
+		<-time.After(550 * time.Millisecond) // virtual time
+		synctest.Wait()
+		require.False(t, claims.held(), "noticed within a moment of its start")
+		require.Equal(t, 6, app.probes)
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 8, app.probes, "from then on at the interval")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
