@@ -20,8 +20,9 @@ type Options struct {
 	// Keep leaves the temporary directory in place after Stop, to look into it. A directory given by Dir is always kept.
 	Keep bool
 
-	// Port on 127.0.0.1; 0 takes a free one.
-	Port int
+	// Port on 127.0.0.1; 0 takes the first of PreferPorts that is free, or else any free one.
+	Port        int
+	PreferPorts []int
 
 	// Fast trades durability for speed: fsync, synchronous_commit and full_page_writes off. The last commits and the
 	// whole directory may be lost when the server is killed, so it's for tests that don't kill it.
@@ -49,8 +50,10 @@ var (
 )
 
 func (o *Options) validate() error {
-	if o.Port < 0 || o.Port > 65535 {
-		return fmt.Errorf("devpg: port %d is out of range: use 1 to 65535, or 0 for a free one", o.Port)
+	for _, port := range append([]int{o.Port}, o.PreferPorts...) {
+		if port < 0 || port > 65535 {
+			return fmt.Errorf("devpg: port %d is out of range: use 1 to 65535, or 0 for a free one", port)
+		}
 	}
 	if o.Version != "" && !majorVersion.MatchString(o.Version) {
 		return fmt.Errorf("devpg: version %q is not a Postgres major version: use one like \"16\"", o.Version)

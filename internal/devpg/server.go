@@ -95,9 +95,14 @@ func (s *Server) run(ctx context.Context) error {
 		return s.runOn(ctx, s.port)
 	}
 	var err error
-	for range portAttempts {
+	for i := range portAttempts + len(s.opts.PreferPorts) {
 		var port int
-		if port, err = freePort(); err != nil {
+		if i < len(s.opts.PreferPorts) {
+			// Looked at only now that we have the directory: the last server in it may have had the port a moment ago.
+			if port = s.opts.PreferPorts[i]; port == 0 || !portIsFree(port) {
+				continue
+			}
+		} else if port, err = freePort(); err != nil {
 			return err
 		}
 		if err = s.runOn(ctx, port); !errors.Is(err, errPortTaken) {
@@ -309,6 +314,14 @@ func (s *Server) Pid() int {
 		return 0
 	}
 	return s.sup.pid
+}
+
+func portIsFree(port int) bool {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
 }
 
 func freePort() (int, error) {

@@ -188,6 +188,22 @@ func TestStart_RefusesStrangersDir(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "lock"))
 }
 
+func TestStart_PreferredPorts(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, taken.Close()) })
+	address, err := netip.ParseAddrPort(taken.Addr().String())
+	require.NoError(t, err)
+	free, err := freePort()
+	require.NoError(t, err)
+
+	s := start(t, Options{Fast: true, PreferPorts: []int{int(address.Port()), free}})
+	require.Equal(t, free, s.Port(), "the first that is free")
+	other := start(t, Options{Fast: true, PreferPorts: []int{int(address.Port()), free}})
+	require.NotContains(t, []int{int(address.Port()), free}, other.Port(), "or another one")
+}
+
 func TestStart_PortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -267,6 +283,7 @@ func TestOptions_Validate(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{
 		"port":          {Port: 70000},
+		"preferred":     {PreferPorts: []int{5432, -1}},
 		"version":       {Version: "16.2"},
 		"setting name":  {Settings: map[string]string{"work_mem = 1; x": "1"}},
 		"setting value": {Settings: map[string]string{"work_mem": "1\nfsync = off"}},
