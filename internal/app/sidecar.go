@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -27,8 +26,7 @@ import (
 )
 
 const (
-	connectTimeout = 10 * time.Second
-	probeInterval  = time.Second
+	probeInterval = time.Second
 	// stopMargin is the part of the shutdown grace that is kept for handing
 	// tasks back, deregistering and closing; a quarter of a short grace.
 	stopMargin = 5 * time.Second
@@ -138,32 +136,6 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,
 		Retry: retry,
 	})
-}
-
-// openPool opens a pool and makes sure that the database answers.
-func openPool(ctx context.Context, cfg config.Database, name string) (*pgxpool.Pool, error) {
-	poolConfig, err := pgxpool.ParseConfig(cfg.URL.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("database.url: %w", err)
-	}
-	poolConfig.MaxConns = int32(cfg.PoolMax)
-	if poolConfig.ConnConfig.RuntimeParams["application_name"] == "" {
-		poolConfig.ConnConfig.RuntimeParams["application_name"] = name
-	}
-	if poolConfig.ConnConfig.ConnectTimeout == 0 {
-		poolConfig.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", cfg.URL, err)
-	}
-	pingCtx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if err := pool.Ping(pingCtx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("no connection to the database %s: %w; check database.url (SCHED_DATABASE_URL) and that Postgres runs", cfg.URL, err)
-	}
-	return pool, nil
 }
 
 func buildInfo(version string) prometheus.Collector {

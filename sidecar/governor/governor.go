@@ -27,7 +27,10 @@ const SlotsMax = 5000
 
 // Config is what a governor needs. All fields without a note are required.
 type Config struct {
-	Pool       *pgxpool.Pool
+	Pool *pgxpool.Pool
+	// Listen is how to connect for notifications. Nil: as the pool does. It must
+	// lead to Postgres itself when the pool goes through a transaction pooler.
+	Listen     *pgx.ConnConfig
 	Dispatcher dispatch.Dispatcher
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -78,7 +81,9 @@ type Governor struct {
 	foreign sync.Map                 // queue names found not to be ours
 	leading atomic.Bool
 	more    atomic.Bool // the last claim may have left something behind
-	pending atomic.Bool // the registration is still to become active
+	// listening: notifications arrive; otherwise polls cover everything.
+	listening atomic.Bool
+	pending   atomic.Bool // the registration is still to become active
 
 	claimMu          sync.Mutex
 	claimInDoubt     bool // guarded by claimMu: a claim's answer was lost
@@ -104,6 +109,9 @@ func New(config Config) (*Governor, error) {
 	if config.FenceAfter >= config.EvictAfter {
 		return nil, fmt.Errorf("fence after %s must be shorter than evict after %s: a worker must have ended its calls before others get its tasks",
 			config.FenceAfter, config.EvictAfter)
+	}
+	if config.Listen == nil {
+		config.Listen = config.Pool.Config().ConnConfig
 	}
 	g := &Governor{
 		config:   config,
@@ -285,6 +293,7 @@ type Status struct {
 	SkippedKinds []string `json:"skipped_kinds"`
 	Queues       []string `json:"queues"`
 	Leading      bool     `json:"leading"`
+	Listening    bool     `json:"listening"`
 }
 
 // Status returns the current state.
@@ -292,7 +301,7 @@ func (g *Governor) Status() Status {
 	taken, limit := g.slots.counts()
 	status := Status{
 		Running: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
-		SkippedKinds: g.skips.active(time.Now()), Queues: *g.queues.Load(), Leading: g.leading.Load(),
+		SkippedKinds: g.skips.active(time.Now()), Queues: *g.queues.Load(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {
 		status.WorkerID = *id

@@ -3,12 +3,15 @@ package governor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sched-sidecar/sched/routing"
 )
 
 const (
@@ -16,10 +19,14 @@ const (
 	channelControl = "sched.river_control"
 	channelDue     = "sched.due"
 
+	// channelProof carries a word that a listener sends itself.
+	channelProof = "sched.listening"
+
 	listenTimeout    = 10 * time.Second
 	listenIdle       = 30 * time.Second
 	listenBackoffMin = 100 * time.Millisecond
 	listenBackoffMax = 5 * time.Second
+	listenDeafRetry  = time.Minute
 )
 
 // listen turns notifications into wake-ups and cancels, on a connection of its
@@ -37,7 +44,11 @@ func (g *Governor) listen(ctx context.Context) error {
 			g.config.Logger.WarnContext(ctx, "not listening for notifications; polling until the connection is back",
 				slog.Duration("poll_interval", g.config.PollInterval), slog.Any("error", err))
 		}
-		if !sleep(ctx, backoff) {
+		pause := backoff
+		if errors.Is(err, errDeaf) {
+			pause = listenDeafRetry
+		}
+		if !sleep(ctx, pause) {
 			return nil
 		}
 		backoff = min(2*backoff, listenBackoffMax)
@@ -54,6 +65,11 @@ func (g *Governor) listenOnce(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(closeCtx) // it goes either way
 	}()
+	if err := g.proveListening(ctx, conn); err != nil {
+		return err
+	}
+	g.listening.Store(true)
+	defer g.listening.Store(false)
 	g.pilot.wake() // for what was missed until now
 	for {
 		notification, err := waitForNotification(ctx, conn)
@@ -69,17 +85,43 @@ func (g *Governor) listenOnce(ctx context.Context) error {
 func (g *Governor) openListener(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, g.config.Pool.Config().ConnConfig.Copy())
+	conn, err := pgx.ConnectConfig(ctx, g.config.Listen.Copy())
 	if err != nil {
 		return nil, err
 	}
-	for _, channel := range []string{channelInsert, channelControl, channelDue} {
+	for _, channel := range []string{channelInsert, channelControl, channelDue, channelProof} {
 		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			_ = conn.Close(ctx)
 			return nil, err
 		}
 	}
 	return conn, nil
+}
+
+// errDeaf: LISTEN succeeded, but nothing arrives, which is what a pooler in
+// transaction mode does.
+var errDeaf = errors.New("notifications don't arrive on this connection: if database.url leads to a pooler in transaction mode, set database.listen_url to Postgres itself")
+
+// proveListening sends a notification through the pool and waits for it.
+func (g *Governor) proveListening(ctx context.Context, conn *pgx.Conn) error {
+	proofCtx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	token := routing.NewWorkerID()
+	if err := g.q.ListenProof(proofCtx, token); err != nil {
+		return err
+	}
+	for {
+		notification, err := conn.WaitForNotification(proofCtx)
+		switch {
+		case err != nil && proofCtx.Err() != nil && ctx.Err() == nil:
+			return errDeaf
+		case err != nil:
+			return err
+		case notification.Channel == channelProof && notification.Payload == token:
+			return nil
+		}
+		g.notified(ctx, notification.Channel, notification.Payload)
+	}
 }
 
 // waitForNotification returns the next notification, or nil when the connection

@@ -62,6 +62,12 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
 		gauge("tasks_running", "Slots taken.", func() float64 { taken, _ := g.slots.counts(); return float64(taken) }),
 		gauge("kinds_skipped", "Kinds that are not claimed now because the app lacks them.", func() float64 { return float64(len(g.skips.active(time.Now()))) }),
+		gauge("listening", "1 while notifications arrive; 0 while this sidecar only polls.", func() float64 {
+			if g.listening.Load() {
+				return 1
+			}
+			return 0
+		}),
 		gauge("claims_held", "Reasons in force for claiming nothing.", func() float64 { return float64(len(g.holds.names())) }),
 	)
 	return m

@@ -11,6 +11,8 @@ import (
 type Querier interface {
 	// Forgets logged attempts of tasks that no longer exist. By the leader, now and then.
 	AttemptLogSweep(ctx context.Context, arg AttemptLogSweepParams) (int64, error)
+	// Sends a listener its own word back. At each start of listening.
+	ListenProof(ctx context.Context, token string) error
 	// Makes rows for queues that tasks were put in without one. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
 	// The queues whose selector and protocol a worker satisfies. Each second.

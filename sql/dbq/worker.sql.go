@@ -9,6 +9,16 @@ import (
 	"context"
 )
 
+const listenProof = `-- name: ListenProof :exec
+SELECT pg_notify('sched.listening', $1::text)
+`
+
+// Sends a listener its own word back. At each start of listening.
+func (q *Queries) ListenProof(ctx context.Context, token string) error {
+	_, err := q.db.Exec(ctx, listenProof, token)
+	return err
+}
+
 const queueDiscover = `-- name: QueueDiscover :exec
 SELECT sched.discover_queues()
 `

@@ -73,6 +73,10 @@ WHERE w.state IN ('evicted', 'done')
         WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
     );
 
+-- name: ListenProof :exec
+-- Sends a listener its own word back. At each start of listening.
+SELECT pg_notify('sched.listening', @token::text);
+
 -- name: QueueServable :many
 -- The queues whose selector and protocol a worker satisfies. Each second.
 SELECT q.name
