@@ -64,10 +64,13 @@ func newRiver(ctx context.Context, dsn string, recorder *recorder) (*riverClient
 	if err != nil {
 		return nil, fmt.Errorf("river's database: %w", err)
 	}
-	config := &river.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	config := &river.Config{
+		// A client that only inserts needs it too: it sends no more notifications.
+		FetchCooldown: riverFetchCooldown,
+		Logger:        slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
 	if recorder != nil {
 		config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverMaxWorkers}}
-		config.FetchCooldown = riverFetchCooldown
 		config.Workers = river.NewWorkers()
 		river.AddWorker(config.Workers, &noopWorker{recorder: recorder})
 	}
