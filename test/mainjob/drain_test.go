@@ -234,3 +234,19 @@ func TestDrainWaitsForAcceptedTasks(t *testing.T) {
 	require.Equal(t, "completed", k.Status)
 	require.JSONEq(t, `{"settled": "during the drain"}`, string(k.Output))
 }
+
+// An accepted task that outlasts the grace goes back, and the app is told.
+func TestDrainHandsBackAcceptedTasks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := newApp(t, func(*call) answer { return answer{status: http.StatusAccepted} })
+	s := f.start(a, settings{setGrace: "1s"})
+	id := enqueue(t, f.db, "accepted", with("max_attempts", 1))
+	<-a.await(t, id, 1, soon).ended
+	s.signal(syscall.SIGTERM)
+	require.Zero(t, s.awaitExit(t, soon))
+	require.Equal(t, "shutdown", a.revocation(id))
+	k := readTask(t, f.db, id)
+	require.Equal(t, "available", k.Status)
+	require.Zero(t, k.Attempt)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,4 +81,59 @@ func TestSmallestPool(t *testing.T) {
 	}
 	awaitDrained(t, f.db, "load", 30*time.Second)
 	require.Zero(t, s.metric(t, metricFences))
+}
+
+// The network stalls, and delivers after an eviction what a sidecar said before
+// it: a settle, which must be refused, and a claim, which must not keep a task
+// from those that live.
+func TestStalledNetworkDeliversTooLate(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.startLeader()
+	first, second := newTurnstile(t), newTurnstile(t)
+	a := newApp(t, nil)
+	a.handle = func(c *call) answer {
+		switch {
+		case c.kind != "held":
+		case len(a.callsOf(c.id)) == 1:
+			first.pass(c)
+			return answer{status: http.StatusOK, body: `{"from": "the stalled one"}`}
+		default:
+			second.pass(c)
+		}
+		return answer{status: http.StatusOK, body: `{"from": "the other"}`}
+	}
+	cable := newWire(t, f.dsn)
+	stalled := startSidecar(t, cable.dsn, a.url, quick().plus(settings{setQueues: "shared,solo"}))
+	for range 4 {
+		id := enqueue(t, f.db, "held", with("queue", "shared"))
+		c := a.await(t, id, 1, soon)
+		other := f.start(a, settings{setQueues: "shared"})
+
+		cable.set(wireStalled)
+		first.open(id)
+		<-c.ended
+		var solo []int64
+		for range 5 {
+			solo = append(solo, enqueue(t, f.db, "solo", with("queue", "solo")))
+		}
+		f.awaitEvicted(c.worker(), soon)
+		rerun := a.await(t, id, 2, soon)
+		cable.set(wirePass)
+
+		for _, id := range solo {
+			awaitStatus(t, f.db, id, "completed", soon)
+			require.Len(t, a.callsOf(id), 1)
+		}
+		throughout(t, 300*time.Millisecond, func() bool {
+			k := readTask(t, f.db, id)
+			return k.Status == "running" && text(k.WorkerID) == rerun.worker() && !rerun.gone()
+		}, func() string { return "the late settle touched the second attempt: " + readTask(t, f.db, id).String() })
+		second.open(id)
+		require.JSONEq(t, `{"from": "the other"}`, string(awaitStatus(t, f.db, id, "completed", soon).Output))
+
+		other.signal(syscall.SIGTERM)
+		require.Zero(t, other.awaitExit(t, soon))
+		stalled.awaitReady(t, soon)
+	}
 }

@@ -2,6 +2,7 @@ package mainjob_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,4 +71,57 @@ func TestConfigurationNarrowsWhatASidecarClaims(t *testing.T) {
 	require.Len(t, byQueue.callsOf(report), 1)
 	throughout(t, time.Second, func() bool { return readTask(t, f.db, nobodys).Status == "available" },
 		func() string { return readTask(t, f.db, nobodys).String() })
+}
+
+// Only a sidecar whose labels contain every pair of the selector, and whose app
+// speaks the protocol, gets a task.
+func TestSelectorAndProtocolNarrowWhoClaims(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	plain, labelled := newApp(t, nil), newApp(t, nil)
+	f.start(plain, nil)
+	zone, gpu := enqueue(t, f.db, "task", with("selector", `{"zone": "a"}`)), enqueue(t, f.db, "task", with("selector", `{"zone": "a", "gpu": "yes"}`))
+	grpc := enqueue(t, f.db, "task", with("protocol", "grpc"))
+	http := enqueue(t, f.db, "task", with("protocol", "http"))
+	awaitStatus(t, f.db, http, "completed", soon)
+	throughout(t, time.Second, func() bool { return countTasks(t, f.db, "status = 'available'") == 3 },
+		func() string { return "claimed by a sidecar without the labels" })
+
+	f.start(labelled, settings{setLabels: "zone=a,rack=7"})
+	awaitStatus(t, f.db, zone, "completed", soon)
+	require.Len(t, labelled.callsOf(zone), 1)
+	throughout(t, time.Second, func() bool { return countTasks(t, f.db, "status = 'available'") == 2 },
+		func() string { return "claimed with some of the labels only" })
+	for _, id := range []int64{gpu, grpc} {
+		require.Equal(t, "available", readTask(t, f.db, id).Status)
+	}
+}
+
+// Within a queue, priority 1 starts first, and among equals whoever came first.
+func TestPriorityDecidesWhoIsNext(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	hold := newGate(t)
+	a := newApp(t, func(c *call) answer {
+		if c.kind == "blocks" {
+			hold.pass(c)
+		}
+		return answer{status: 200}
+	})
+	f.start(a, settings{setSlots: "1"})
+	blocking := enqueue(t, f.db, "blocks")
+	a.await(t, blocking, 1, soon)
+	var ids [5][]int64
+	for _, priority := range []int{4, 2, 3, 1} {
+		for range 3 {
+			ids[priority] = append(ids[priority], enqueue(t, f.db, "waits", with("priority", priority)))
+		}
+	}
+	hold.open()
+	awaitDrained(t, f.db, "waits", soon)
+	var order []int64
+	for _, c := range a.callsOf(0) {
+		order = append(order, c.id)
+	}
+	require.Equal(t, slices.Concat([]int64{blocking}, ids[1], ids[2], ids[3], ids[4]), order)
 }

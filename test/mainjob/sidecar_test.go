@@ -34,6 +34,7 @@ const (
 	setGrace     = "SCHED_SHUTDOWN_GRACE"
 	setKinds     = "SCHED_KINDS"
 	setQueues    = "SCHED_QUEUES"
+	setLabels    = "SCHED_LABELS"
 	setPool      = "SCHED_DATABASE_POOL_MAX"
 	setLogFormat = "SCHED_LOG_FORMAT"
 )

@@ -20,6 +20,9 @@ const (
 	wireMute
 	// wireFrozen swallows both ways and keeps the connections: a partition.
 	wireFrozen
+	// wireStalled holds what was said until the mode changes, and delivers it
+	// then, whoever has hung up meanwhile.
+	wireStalled
 	// wireAway has no connections and refuses new ones: Postgres is down.
 	wireAway
 )
@@ -33,6 +36,7 @@ type wire struct {
 
 	mu    sync.Mutex
 	mode  wireMode
+	moved chan struct{} // closed and replaced when the mode changes
 	conns map[net.Conn]struct{}
 	lose  *loss // the next answer to lose, or nil
 	wg    sync.WaitGroup
@@ -45,7 +49,7 @@ func newWire(t *testing.T, dsn string) *wire {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 
-	w := &wire{listener: listener, conns: make(map[net.Conn]struct{})}
+	w := &wire{listener: listener, moved: make(chan struct{}), conns: make(map[net.Conn]struct{})}
 	w.network, w.address = pgconn.NetworkAddress(config.Host, config.Port)
 	through := url.URL{
 		Scheme:   "postgres",
@@ -112,9 +116,23 @@ func (w *wire) copy(to, from net.Conn, swallow ...wireMode) {
 		if muted || w.swallows(swallow) {
 			continue
 		}
+		w.awaitMovement()
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}
+	}
+}
+
+// awaitMovement returns when the wire isn't stalled.
+func (w *wire) awaitMovement() {
+	for {
+		w.mu.Lock()
+		stalled, moved := w.mode == wireStalled, w.moved
+		w.mu.Unlock()
+		if !stalled {
+			return
+		}
+		<-moved
 	}
 }
 
@@ -152,6 +170,8 @@ func (w *wire) set(mode wireMode) {
 	defer w.mu.Unlock()
 	holes := w.mode == wireMute || w.mode == wireFrozen
 	w.mode = mode
+	close(w.moved)
+	w.moved = make(chan struct{})
 	if mode == wireAway || holes {
 		for conn := range w.conns {
 			_ = conn.Close()
