@@ -123,10 +123,14 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	if err != nil {
 		hostname = "unknown"
 	}
+	listen, err := listenConfig(cfg.Database, "sched-sidecar")
+	if err != nil {
+		return nil, err
+	}
 	retry := jobs.DefaultRetryPolicy()
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
-		Pool: pool, Dispatcher: dispatcher, OnAppDown: watcher.Down,
+		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down,
 		Logger: opts.Logger, Registerer: registerer,
 		ClientID: "sched-sidecar-" + strconv.Itoa(os.Getpid()) + routing.NewWorkerID()[1:],
 		Hostname: hostname, PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,

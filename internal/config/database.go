@@ -22,7 +22,7 @@ func LoadDSN(flag string, environment []string) (DSN, error) {
 	}
 
 	dsn, _ := l.values[key].(DSN)
-	problems := checkDSN(dsn)
+	problems := checkDSN(key, dsn)
 	for i := range problems {
 		problems[i].Source = l.sources[key]
 	}

@@ -27,7 +27,7 @@ Unknown keys and ` + "`SCHED_*`" + ` variables are errors that name the nearest 
 called sched are not meant. All problems are reported at once. ` + "`sched-sidecar config check`" + ` reports them without starting
 anything; ` + "`sched-sidecar config print`" + ` shows every value and where it comes from, secrets redacted.
 
-Secrets can be read from files: ` + "`SCHED_DATABASE_URL_FILE` and `SCHED_APP_SECRETS_FILE`" + ` name them.
+Secrets can be read from files: the variables below that end in ` + "`_FILE`" + ` name them.
 `
 
 const docsTail = `

@@ -26,6 +26,10 @@ func connectionFields() []Field {
 			Doc: "The Postgres database that holds the tasks. Not set anywhere: DATABASE_URL, and without that the PG* variables and libpq's defaults.",
 		},
 		{
+			Key: "database.listen_url", Values: "as database.url, or empty",
+			Doc: "Where to listen for notifications when database.url leads to a pooler in transaction mode (give that one default_query_exec_mode=cache_describe). Empty: database.url. A sidecar that hears nothing says so, and polls.",
+		},
+		{
 			Key: "database.pool_max", Min: 4, Max: 1000,
 			Doc:    "The most connections this sidecar opens.",
 			Advice: "4 are needed to listen, claim, settle and beat at once; above some tens put a pooler or more sidecars to work",

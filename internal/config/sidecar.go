@@ -33,8 +33,10 @@ type Sidecar struct {
 type Database struct {
 	// URL in either of libpq's forms. Empty leaves everything to the PG*
 	// variables and to libpq's defaults.
-	URL     DSN `koanf:"url"`
-	PoolMax int `koanf:"pool_max"`
+	URL DSN `koanf:"url"`
+	// ListenURL leads to Postgres itself where URL leads to a pooler.
+	ListenURL DSN `koanf:"listen_url"`
+	PoolMax   int `koanf:"pool_max"`
 }
 
 // App says where the app that executes the tasks is.

@@ -73,26 +73,31 @@ func (c *Sidecar) outOfBounds() []Problem {
 }
 
 func (c *Sidecar) checkDatabase() []Problem {
-	return checkDSN(c.Database.URL)
+	problems := checkDSN("database.url", c.Database.URL)
+	if c.Database.ListenURL != "" {
+		problems = append(problems, checkDSN("database.listen_url", c.Database.ListenURL)...)
+	}
+
+	return problems
 }
 
 // checkDSN says what keeps the driver from taking a connection string.
-func checkDSN(dsn DSN) []Problem {
+func checkDSN(key string, dsn DSN) []Problem {
 	_, err := pgxpool.ParseConfig(dsn.Reveal())
 	if err == nil {
 		return nil
 	}
 	if dsn == "" {
 		return []Problem{{
-			Key: "database.url", What: "is not set, and the PG* variables don't make a connection string: " + afterQuote(err),
-			Advice: "set " + Field{Key: "database.url"}.Env() + ", or correct the PG* variables",
+			Key: key, What: "is not set, and the PG* variables don't make a connection string: " + afterQuote(err),
+			Advice: "set " + Field{Key: key}.Env() + ", or correct the PG* variables",
 		}}
 	}
 
 	// The driver's words may quote the password, so they are asked for about the
 	// redacted string. When that is fine, the password is the trouble.
 	p := Problem{
-		Key: "database.url", Value: dsn.String(), What: "is not a Postgres connection string",
+		Key: key, Value: dsn.String(), What: "is not a Postgres connection string",
 		Advice: "write postgres://user:password@host:5432/db with /, ?, #, @ and % in the password percent-encoded, or host=… user=… password=…",
 	}
 	if _, err := pgxpool.ParseConfig(dsn.String()); err != nil {
