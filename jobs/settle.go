@@ -217,7 +217,7 @@ func settleParams(batch []*settleCall) dbq.TaskSettleParams {
 // writeOneByOne keeps one outcome that Postgres can't store from holding up the
 // rest of its batch.
 func (s *Settler) writeOneByOne(ctx context.Context, batch []*settleCall) {
-	for _, call := range batch {
+	for i, call := range batch {
 		locked, err := s.write(ctx, []*settleCall{call})
 		switch {
 		case err == nil:
@@ -225,7 +225,8 @@ func (s *Settler) writeOneByOne(ctx context.Context, batch []*settleCall) {
 		case isDataError(err):
 			s.replaceUnstorable(call, err)
 		default:
-			s.push(call)
+			s.push(batch[i:]...) // the database is away: Run waits for it
+			return
 		}
 	}
 }

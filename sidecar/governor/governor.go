@@ -194,6 +194,8 @@ func (g *Governor) Drain(ctx context.Context) {
 	if !g.startedOnce.Load() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
 	if _, err := g.registry.Move(ctx, g.workerID(), routing.StateDraining, "draining"); err != nil {
 		g.config.Logger.WarnContext(ctx, "the fleet doesn't know that this worker drains", slog.Any("error", err))
 	}
@@ -206,6 +208,9 @@ func (g *Governor) Stop(ctx context.Context) error {
 	g.stopOnce.Do(func() { g.stopResult = g.stop(ctx) })
 	return g.stopResult
 }
+
+// drainTimeout bounds telling the fleet, which must not hold up a shutdown.
+const drainTimeout = 2 * time.Second
 
 // stopMargin is what Stop may still take after its context is done.
 const stopMargin = 5 * time.Second
