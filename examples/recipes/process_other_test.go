@@ -1,0 +1,10 @@
+//go:build !linux
+
+package recipes_test
+
+import "syscall"
+
+// childAttr puts a child into a process group of its own, for children that have children.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
