@@ -33,8 +33,9 @@ type call struct {
 	args        []byte
 	header      http.Header
 
-	began time.Time
-	ended chan struct{}
+	began   time.Time
+	ended   chan struct{}
+	endedAt time.Time // once ended is closed
 }
 
 // worker is the sidecar registration that made the call.
@@ -172,6 +173,7 @@ func (a *app) end(c *call) {
 	if a.running[c.id] == c {
 		delete(a.running, c.id)
 	}
+	c.endedAt = time.Now()
 	close(c.ended)
 }
 

@@ -72,7 +72,8 @@ func TestDrainOrder(t *testing.T) {
 	s.awaitReadyz(t, http.StatusServiceUnavailable, soon)
 	status, _ := s.get(t, "/livez")
 	require.Equal(t, http.StatusOK, status, "alive until the end")
-	require.Equal(t, "draining", f.workerState(c.worker()))
+	eventually(t, soon, func() bool { return f.workerState(c.worker()) == "draining" },
+		func() string { return "the registration is " + f.workerState(c.worker()) })
 
 	unclaimed := enqueue(t, f.db, "late")
 	throughout(t, 2*time.Second, func() bool { return len(a.callsOf(unclaimed)) == 0 && !s.hasExited() && !c.gone() },

@@ -62,13 +62,15 @@ func TestRetryTimes(t *testing.T) {
 		awaitStatus(t, f.db, id, "completed", 30*time.Second)
 		attempts := readAttempts(t, f.db, id)
 		require.Len(t, attempts, failures+1)
+		calls := a.callsOf(id)
+		require.Len(t, calls, failures+1)
 		for n := range failures {
 			require.Equal(t, "retry", text(attempts[n].Outcome))
 			require.Contains(t, text(attempts[n].Error), "not yet")
-			require.NotNil(t, attempts[n].EndTime)
-			// 100 ms × 2ⁿ ± 20 %; what is over is the promotion and the claim.
+			// 100 ms × 2ⁿ ± 20 % from the settle, which follows the answer; what is
+			// over is the settle, the promotion and the claim.
 			nominal := time.Duration(float64(100*time.Millisecond) * math.Pow(2, float64(n)))
-			delay := attempts[n+1].StartTime.Sub(*attempts[n].EndTime)
+			delay := calls[n+1].began.Sub(calls[n].endedAt)
 			require.GreaterOrEqualf(t, delay, nominal*8/10, "retry %d", n+1)
 			require.LessOrEqualf(t, delay, nominal*12/10+latency, "retry %d", n+1)
 			if n == failures-1 {
