@@ -1,0 +1,9 @@
+package interop_test
+
+import (
+	"testing"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -1,0 +1,47 @@
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/require"
+)
+
+func TestInsert_ScheduledAt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	due := time.Now().Add(1500 * time.Millisecond)
+
+	row := b.insert(t, job{"", "later"}, &river.InsertOpts{ScheduledAt: due})
+	require.Equal(t, rivertype.JobStateScheduled, row.State)
+	past := b.insert(t, job{"", "overdue"}, &river.InsertOpts{ScheduledAt: time.Now().Add(-time.Hour)})
+
+	b.wait(t, past.ID, "completed")
+	require.Empty(t, b.app.callsOf(row.ID), "not before its time")
+	b.wait(t, row.ID, "completed")
+	started := scalar[time.Time](t, b.pool, `SELECT start_time FROM sched.task WHERE id = $1`, row.ID)
+	require.False(t, started.Before(due))
+	// River announces no due time: the leader's look each second finds it.
+	require.WithinDuration(t, due, started, 5*time.Second)
+}
+
+// A pending job is held back until somebody releases it: River's retry, or ours.
+func TestInsert_Pending(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	byRiver := b.insert(t, job{"", "held"}, &river.InsertOpts{Pending: true})
+	bySQL := b.insert(t, job{"", "held"}, &river.InsertOpts{Pending: true})
+	require.Equal(t, rivertype.JobStatePending, byRiver.State)
+
+	b.wait(t, b.insert(t, job{"", "after"}, nil).ID, "completed")
+	require.Equal(t, "pending", b.status(t, byRiver.ID))
+	require.Equal(t, "pending", b.status(t, bySQL.ID))
+
+	_, err := b.river.JobRetry(t.Context(), byRiver.ID)
+	require.NoError(t, err)
+	require.Equal(t, "available", scalar[string](t, b.pool, `SELECT sched.retry($1)`, bySQL.ID))
+	b.wait(t, byRiver.ID, "completed")
+	b.wait(t, bySQL.ID, "completed")
+}
