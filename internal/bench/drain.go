@@ -157,6 +157,17 @@ func (d drained) String() string {
 		d.rate(), d.pgMicros(), micros(d.client)/d.tasks, micros(d.app)/d.tasks, d.others.Seconds()/d.seconds)
 }
 
+// ratios compares the sides round by round: what slows a machine down for a while
+// then slows both, where the ratio of two medians could take one side's good
+// round and the other's bad one.
+func ratios(ours, theirs []drained) []float64 {
+	result := make([]float64, len(ours))
+	for i := range ours {
+		result[i] = ours[i].rate() / theirs[i].rate()
+	}
+	return result
+}
+
 func drainFigures(name string, ours, theirs []drained) []Figure {
 	rounds := len(ours)
 	report := func(name string, of []drained, unit string, measure func(drained) float64) Figure {
@@ -164,7 +175,7 @@ func drainFigures(name string, ours, theirs []drained) []Figure {
 	}
 	client := func(d drained) float64 { return micros(d.client) / d.tasks }
 	figures := []Figure{
-		newFigure(name+".vs_river", medianOf(ours, drained.rate)/medianOf(theirs, drained.rate), "ratio", Bound{}, rounds),
+		newFigure(name+".vs_river", median(ratios(ours, theirs)), "ratio", Bound{}, rounds),
 		report(name+".tasks_per_s", ours, "1/s", drained.rate),
 		report("drain.river.tasks_per_s", theirs, "1/s", drained.rate),
 	}

@@ -50,6 +50,13 @@ func TestPercentileCoversItsShare(t *testing.T) {
 	})
 }
 
+func TestRatiosCompareRoundByRound(t *testing.T) {
+	t.Parallel()
+	at := func(rate float64) drained { return drained{seconds: 1, tasks: rate} }
+	ours, theirs := []drained{at(5), at(1), at(50)}, []drained{at(10), at(2), at(80)}
+	require.InDelta(t, 0.5, median(ratios(ours, theirs)), 1e-9)
+}
+
 func TestMedianOfRounds(t *testing.T) {
 	t.Parallel()
 	rounds := []drained{{seconds: 2, tasks: 10}, {seconds: 1, tasks: 10}, {seconds: 5, tasks: 10}}
