@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/supervise"
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/migrations"
 	"github.com/sched-sidecar/sched/routing"
@@ -37,13 +38,42 @@ type Options struct {
 	Logger  *slog.Logger
 	Version string
 	Stdout  io.Writer
+
+	// App is a command to start and to run beside; nil: the app is somebody
+	// else's to run. See [RunSidecar].
+	App *supervise.Command
+	// AppSignals are passed on to the command as they come. Optional.
+	AppSignals <-chan os.Signal
+	// AppStarted is told how to end the command and all its descendants at once.
+	// Optional.
+	AppStarted func(kill func())
+
+	// UntilEmpty ends the run when nothing is left that this sidecar could run, as
+	// package remainder has it. The error is then a [remainder.ErrFailed] unless
+	// everything succeeded.
+	UntilEmpty bool
+
+	clientID string
 }
 
 // RunSidecar runs a sidecar until ctx ends or a part of it fails, then stops it
 // within the configured grace: unready, no more claims, running tasks finish or
 // are handed back, outcomes are written, the registration ends, listeners and
 // the pool are closed.
-func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) (err error) {
+//
+// With a command it starts that first, claims nothing before it answers, and
+// stops it after the sidecar, in what is left of the grace and at least a moment
+// longer: SIGTERM, then SIGKILL. The end of the command ends the run. The error
+// is then an [ExitError] unless the command's exit code was 0.
+func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
+	opts.clientID = "sched-sidecar-" + strconv.Itoa(os.Getpid()) + routing.NewWorkerID()[1:]
+	if opts.App != nil {
+		return runBesideApp(ctx, cfg, opts)
+	}
+	return runSidecar(ctx, cfg, opts)
+}
+
+func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	pool, err := openPool(ctx, cfg.Database, "sched-sidecar")
 	if err != nil {
 		return err
@@ -52,23 +82,45 @@ func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) (err erro
 	if err := migrations.CheckContract(ctx, pool); err != nil {
 		return err
 	}
-
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		buildInfo(opts.Version))
-
 	dispatcher, err := newDispatcher(cfg, opts)
 	if err != nil {
 		return err
 	}
 	defer dispatcher.Close()
-	watcher := health.NewWatcher(dispatcher, probeInterval, opts.Logger)
-	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, registry)
+	s, err := newSidecar(ctx, cfg, opts, pool, dispatcher)
 	if err != nil {
 		return err
 	}
+	return s.run(ctx)
+}
+
+// sidecar is one that runs, or is about to.
+type sidecar struct {
+	cfg       config.Sidecar
+	opts      Options
+	watcher   *health.Watcher
+	governor  *governor.Governor
+	server    *admin.Server
+	remaining *remaining // nil: it runs until it is stopped
+}
+
+func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher) (*sidecar, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		buildInfo(opts.Version))
+	watcher := health.NewWatcher(dispatcher, probeInterval, opts.Logger)
+	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, registry)
+	if err != nil {
+		return nil, err
+	}
 	watcher.Guard(gov)
-	server, err := admin.Listen(ctx, admin.Config{
+	s := &sidecar{cfg: cfg, opts: opts, watcher: watcher, governor: gov}
+	if opts.UntilEmpty {
+		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
+			return nil, err
+		}
+	}
+	s.server, err = admin.Listen(ctx, admin.Config{
 		Addr: cfg.Admin.ListenAddr(), Pprof: cfg.Admin.Pprof, Gatherer: registry,
 		NotReady: func() []string { return gov.Status().Holds },
 		Status:   func() any { return gov.Status() },
@@ -76,36 +128,46 @@ func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) (err erro
 		TaskAPI:  taskapi.Handler(gov, taskapi.Options{MaxBodyBytes: cfg.MaxResponseBytes, Logger: opts.Logger}),
 		Logger:   opts.Logger,
 	})
-	if err != nil {
-		return err
-	}
+	return s, err
+}
 
+func (s *sidecar) run(ctx context.Context) error {
+	log := s.opts.Logger
 	// The parts outlive ctx: its end begins the drain.
 	partsCtx, stopParts := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopParts()
 	parts, partsCtx := errgroup.WithContext(partsCtx)
-	parts.Go(func() error { return server.Serve(partsCtx) })
-	parts.Go(func() error { return watcher.Run(partsCtx) })
-	if err := gov.Start(ctx); err != nil {
+	parts.Go(func() error { return s.server.Serve(partsCtx) })
+	parts.Go(func() error { return s.watcher.Run(partsCtx) })
+	if err := s.governor.Start(ctx); err != nil {
 		stopParts()
 		return errors.Join(err, parts.Wait())
 	}
-	opts.Logger.InfoContext(ctx, "sidecar ready", slog.String("addr", server.Addr()), slog.String("app", cfg.App.URL),
-		slog.String("worker_id", gov.Status().WorkerID), slog.Int("slots", cfg.Slots.Start()))
+	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("app", s.cfg.App.URL),
+		slog.String("worker_id", s.governor.Status().WorkerID), slog.Int("slots", s.cfg.Slots.Start()))
+	if s.remaining != nil {
+		ctx = s.remaining.watch(ctx, partsCtx, parts)
+	}
 
 	select {
 	case <-ctx.Done():
-		opts.Logger.InfoContext(ctx, "stopping", slog.Any("reason", context.Cause(ctx)), slog.Duration("grace", cfg.ShutdownGrace))
+		log.InfoContext(ctx, "stopping", slog.Any("reason", context.Cause(ctx)), slog.Duration("grace", s.cfg.ShutdownGrace))
 	case <-partsCtx.Done(): // a part failed
 	}
-	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ShutdownGrace-min(stopMargin, cfg.ShutdownGrace/4))
+	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace-min(stopMargin, s.cfg.ShutdownGrace/4))
 	defer cancel()
-	err = gov.Stop(graceCtx)
+	err := s.governor.Stop(graceCtx)
 	stopParts()
 	err = errors.Join(err, parts.Wait())
-	opts.Logger.InfoContext(ctx, "stopped")
+	log.InfoContext(ctx, "stopped")
+	if err == nil && s.remaining != nil {
+		err = s.remaining.verdict(ctx)
+	}
 	return err
 }
+
+// protocols is what the dispatcher speaks.
+func protocols() []string { return []string{"http"} }
 
 func newDispatcher(cfg config.Sidecar, opts Options) (*httpapp.Dispatcher, error) {
 	secrets := make([]string, len(cfg.App.Secrets))
@@ -132,9 +194,9 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	return governor.New(governor.Config{
 		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down,
 		Logger: opts.Logger, Registerer: registerer,
-		ClientID: "sched-sidecar-" + strconv.Itoa(os.Getpid()) + routing.NewWorkerID()[1:],
+		ClientID: opts.clientID,
 		Hostname: hostname, PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
-		Labels: cfg.Labels, Protocols: []string{"http"}, Queues: cfg.Queues, Kinds: cfg.Kinds,
+		Labels: cfg.Labels, Protocols: protocols(), Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.Slots.Start(), Ceiling: cfg.Slots.Ceiling,
 		PollInterval: cfg.PollInterval, HeartbeatInterval: cfg.HeartbeatInterval,
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,

@@ -74,7 +74,7 @@ func (w *Watcher) AwaitEmpty(ctx context.Context) error {
 	for {
 		w.lacking.observe(w.config.Sidecar.SkippedKinds(), time.Now())
 		if w.config.Sidecar.Running() == 0 {
-			empty, err := w.empty(ctx)
+			empty, err := w.Empty(ctx)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				w.config.Logger.DebugContext(ctx, "the look for tasks that are left failed", slog.Any("error", err))
@@ -90,8 +90,8 @@ func (w *Watcher) AwaitEmpty(ctx context.Context) error {
 	}
 }
 
-// empty looks once, and again with the queues that nobody had noticed.
-func (w *Watcher) empty(ctx context.Context) (bool, error) {
+// Empty reports whether nothing is left now. It looks again with the queues that nobody had noticed.
+func (w *Watcher) Empty(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	anything, err := w.anythingLeft(ctx)

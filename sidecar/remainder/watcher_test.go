@@ -42,7 +42,7 @@ func newWatcher(t *testing.T, pool *pgxpool.Pool, change func(*Config)) *Watcher
 
 func requireEmpty(t *testing.T, w *Watcher, want bool, what string) {
 	t.Helper()
-	got, err := w.empty(t.Context())
+	got, err := w.Empty(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want, got, what)
 }
