@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sched-sidecar/sched/internal/app"
 )
 
 // Process is what a command gets from the process it runs in.
@@ -52,6 +55,14 @@ func (p Process) execute(root *cobra.Command) int {
 		return exitOK
 	}
 
+	var child *app.ExitError
+	if errors.As(err, &child) {
+		if child.Err != nil {
+			fmt.Fprintf(p.Stderr, "%s: %v\n", root.Name(), child.Err)
+		}
+
+		return child.Code
+	}
 	var cause *signalError
 	if errors.As(context.Cause(ctx), &cause) && errors.Is(err, context.Canceled) {
 		fmt.Fprintf(p.Stderr, "%s: stopped before it was done: %v\n", root.Name(), cause)
@@ -66,7 +77,8 @@ func (p Process) execute(root *cobra.Command) int {
 // watchSignals returns a context that the first signal ends, with a cause that
 // names it; the second one exits. stop returns when nobody watches any more.
 func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	last := &lastResort{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), lastResortKey{}, last))
 	done, watched := make(chan struct{}), make(chan struct{})
 
 	go func() {
@@ -78,6 +90,7 @@ func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
 			case sig := <-p.Signals:
 				err := &signalError{sig}
 				if second {
+					last.run()
 					fmt.Fprintf(p.Stderr, "%s: %v again: exiting at once\n", name, err)
 					p.Exit(err.exitCode())
 
@@ -92,6 +105,31 @@ func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
 		close(done)
 		<-watched
 		cancel(nil)
+	}
+}
+
+// lastResort is what must be done before the second signal exits.
+type lastResort struct {
+	mu sync.Mutex
+	do func()
+}
+
+type lastResortKey struct{}
+
+// beforeExit has do called before a second signal exits. It must not wait.
+func beforeExit(ctx context.Context, do func()) {
+	if last, ok := ctx.Value(lastResortKey{}).(*lastResort); ok {
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		last.do = do
+	}
+}
+
+func (l *lastResort) run() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.do != nil {
+		l.do()
 	}
 }
 

@@ -39,34 +39,6 @@ Settings come from defaults, a YAML file, SCHED_* variables and flags; see
 	return root
 }
 
-func runCommand(environ []string, run runFunc) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the sidecar until SIGTERM or SIGINT",
-		Long: `Runs the sidecar. SIGTERM or SIGINT drains it: it stops claiming, lets running
-tasks finish for shutdown_grace, hands the rest back unspent, and exits with 0. A
-second signal ends it at once; others then take over its tasks after evict_after.
-
-` + exitCodesHelp,
-		Args: noArgs,
-	}
-	config.AddFlags(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := config.Load(config.Sources{Environ: environ, Flags: cmd.Flags()})
-		if err != nil {
-			return err
-		}
-
-		return run(cmd.Context(), loaded.Sidecar, app.Options{
-			Logger:  newLogger(cmd.ErrOrStderr(), loaded.Sidecar.Log),
-			Version: version.Get().Version,
-			Stdout:  cmd.OutOrStdout(),
-		})
-	}
-
-	return cmd
-}
-
 // newLogger returns the logger that the configuration asks for.
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	var level slog.Level
