@@ -36,7 +36,7 @@ func TestAcceptedTaskIsSettledLater(t *testing.T) {
 
 	id := enqueue(t, f.db, "accepted")
 	c := a.await(t, id, 1, soon)
-	<-c.ended
+	awaitEnd(t, c)
 	// Beyond every lease of the quick timing: an accepted task is alive as long
 	// as its sidecar is.
 	throughout(t, 2*quickEvict, func() bool { return readTask(t, f.db, id).Status == "running" && len(a.callsOf(id)) == 1 },
@@ -71,7 +71,7 @@ func TestAcceptedTaskCanFail(t *testing.T) {
 	s := f.start(a, nil)
 	id := enqueue(t, f.db, "accepted")
 	c := a.await(t, id, 1, soon)
-	<-c.ended
+	awaitEnd(t, c)
 	s.settleAccepted(t, c, "retry", `{"error": "the printer is on fire"}`)
 	awaitStatus(t, f.db, id, "completed", soon)
 	attempts := readAttempts(t, f.db, id)
@@ -86,13 +86,13 @@ func TestAcceptedTaskCanBePutOffAndCancelled(t *testing.T) {
 	s := f.start(a, nil)
 	id := enqueue(t, f.db, "accepted", with("max_attempts", 1))
 	c := a.await(t, id, 1, soon)
-	<-c.ended
+	awaitEnd(t, c)
 	s.settleAccepted(t, c, "snooze", `{"delay_ms": 500}`)
 	// Twice with one lease is harmless, and with an old one refused.
 	status, _ := s.tryToSettle(t, id, c.lease, "snooze", `{"delay_ms": 500}`)
 	require.Contains(t, []int{http.StatusNoContent, http.StatusConflict}, status)
 	again := a.await(t, id, 2, soon)
-	<-again.ended
+	awaitEnd(t, again)
 	require.Equal(t, 1, again.attempt, "a snooze spends no attempt")
 	status, _ = s.tryToSettle(t, id, c.lease, "complete", `{}`)
 	require.Equal(t, http.StatusConflict, status)
@@ -110,11 +110,11 @@ func TestAcceptedTaskOutlivesItsSidecar(t *testing.T) {
 	first := f.start(a, nil)
 	id := enqueue(t, f.db, "accepted")
 	old := a.await(t, id, 1, soon)
-	<-old.ended
+	awaitEnd(t, old)
 	second := f.start(a, nil)
 	first.kill()
 	current := a.await(t, id, 2, soon)
-	<-current.ended
+	awaitEnd(t, current)
 
 	status, _ := second.tryToSettle(t, id, old.lease, "complete", `{"by": "the old lease"}`)
 	require.Equal(t, http.StatusConflict, status)

@@ -225,6 +225,18 @@ func (a *app) await(t *testing.T, id int64, n int, within time.Duration) *call {
 	}
 }
 
+// awaitEnd waits until a handler is done.
+func awaitEnd(t *testing.T, c *call) {
+	t.Helper()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+		require.FailNowf(t, "no end", "the call of task %d, attempt %d, doesn't end", c.id, c.attempt)
+	}
+}
+
 // gate holds handlers until it is opened. One whose handlers don't mind a closed
 // connection must be made after its app, so that cleanup opens it first.
 type gate struct {

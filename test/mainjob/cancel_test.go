@@ -29,7 +29,7 @@ func TestCancelReachesARunningTask(t *testing.T) {
 		c := a.await(t, id, 1, soon)
 		require.Equal(t, "running", cancelTask(t, f.db, id))
 		k := awaitStatus(t, f.db, id, "cancelled", soon)
-		require.True(t, c.gone())
+		awaitEnd(t, c)
 		require.NotNil(t, k.EndTime)
 		require.Len(t, a.callsOf(id), 1)
 		require.Equal(t, "cancelled", cancelTask(t, f.db, id), "again changes nothing")
@@ -115,7 +115,7 @@ func TestCancelReachesAnAcceptedTask(t *testing.T) {
 	s := f.start(a, nil)
 	id := enqueue(t, f.db, "accepted")
 	c := a.await(t, id, 1, soon)
-	<-c.ended
+	awaitEnd(t, c)
 	cancelTask(t, f.db, id)
 	awaitStatus(t, f.db, id, "cancelled", soon)
 	eventually(t, soon, func() bool { return a.revocation(id) == "cancelled" }, func() string { return "the app doesn't hear of it" })

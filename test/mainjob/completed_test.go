@@ -32,7 +32,7 @@ func TestAnswerAfterCompletionChangesNothing(t *testing.T) {
 	for kind := range answers {
 		id := enqueue(t, f.db, kind)
 		before := awaitStatus(t, f.db, id, "completed", soon)
-		<-a.await(t, id, 1, soon).ended
+		awaitEnd(t, a.await(t, id, 1, soon))
 		// Settled in order: when this one is, the answer has been dealt with.
 		eventually(t, soon, func() bool { return s.metric(t, metricRunning) == 0 }, func() string { return "its slot isn't free: " + kind })
 		after := readTask(t, f.db, id)
@@ -58,7 +58,7 @@ func TestAcceptedTaskIsCompletedInSQL(t *testing.T) {
 	for range 2 {
 		id := enqueue(t, f.db, "accepted")
 		c := a.await(t, id, 1, soon)
-		<-c.ended
+		awaitEnd(t, c)
 		_, err := f.db.Exec(t.Context(), "SELECT sched.complete($1, $2)", id, c.lease)
 		require.NoError(t, err)
 		awaitStatus(t, f.db, enqueue(t, f.db, "next"), "completed", 20*time.Second)

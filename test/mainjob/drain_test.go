@@ -107,7 +107,7 @@ func TestDrainHandsBackWhatOutlastsItsGrace(t *testing.T) {
 	// Most of the grace is the task's; the rest is for handing it back.
 	began := time.Now()
 	s.signal(syscall.SIGTERM)
-	<-c.ended
+	awaitEnd(t, c)
 	require.Greater(t, time.Since(began), grace/2, "the grace is granted")
 	require.Zero(t, s.awaitExit(t, soon))
 	require.Less(t, time.Since(began), grace+latency, "the grace is the limit")
@@ -224,7 +224,7 @@ func TestDrainWaitsForAcceptedTasks(t *testing.T) {
 	s := f.start(a, nil)
 	id := enqueue(t, f.db, "accepted")
 	c := a.await(t, id, 1, soon)
-	<-c.ended
+	awaitEnd(t, c)
 
 	s.signal(syscall.SIGTERM)
 	s.awaitReadyz(t, http.StatusServiceUnavailable, soon)
@@ -243,7 +243,7 @@ func TestDrainHandsBackAcceptedTasks(t *testing.T) {
 	a := newApp(t, func(*call) answer { return answer{status: http.StatusAccepted} })
 	s := f.start(a, settings{setGrace: "1s"})
 	id := enqueue(t, f.db, "accepted", with("max_attempts", 1))
-	<-a.await(t, id, 1, soon).ended
+	awaitEnd(t, a.await(t, id, 1, soon))
 	s.signal(syscall.SIGTERM)
 	require.Zero(t, s.awaitExit(t, soon))
 	require.Equal(t, "shutdown", a.revocation(id))

@@ -50,7 +50,7 @@ func TestStoppedSidecarCannotSettle(t *testing.T) {
 			require.NotEqual(t, stopped.worker(), rerun.worker())
 
 			first.open(id)
-			<-stopped.ended
+			awaitEnd(t, stopped)
 			owner.signal(syscall.SIGCONT)
 			eventually(t, soon, func() bool { return owner.metric(t, metricRefused) > refused },
 				func() string { return "the late settle isn't counted as refused" })

@@ -54,6 +54,62 @@ func TestFlappingNetwork(t *testing.T) {
 	require.Zero(t, f.countWorkers("evicted"))
 }
 
+// A claim's answer is late, or its sidecar is: by the time it is heard, the
+// worker is evicted and the task runs elsewhere. It must not run here as well.
+func TestLateClaimIsNotDispatched(t *testing.T) {
+	t.Parallel()
+	t.Run("stalled network", func(t *testing.T) {
+		t.Parallel()
+		lateClaim(t, func(*sidecar, *wire) {}, func(_ *sidecar, cable *wire) { cable.set(wirePass) })
+	})
+	t.Run("stopped sidecar", func(t *testing.T) {
+		t.Parallel()
+		stop := func(s *sidecar, cable *wire) {
+			s.signal(syscall.SIGSTOP)
+			cable.set(wirePass) // the answer waits in the sidecar's socket
+		}
+		lateClaim(t, stop, func(s *sidecar, _ *wire) { s.signal(syscall.SIGCONT) })
+	})
+}
+
+// lateClaim holds the answer to a claim back until wake. Suspend is called when
+// the claim is written.
+func lateClaim(t *testing.T, suspend, wake func(*sidecar, *wire)) {
+	t.Helper()
+	f := newFleet(t)
+	f.startLeader()
+	f.mark("task", claims)
+	hold := newTurnstile(t)
+	a := newApp(t, func(c *call) answer {
+		hold.pass(c)
+		return answer{status: http.StatusOK}
+	})
+	cable := newWire(t, f.dsn)
+	late := startSidecar(t, cable.dsn, a.url, quick())
+	for range 3 {
+		answer := cable.stallNext(lostAnswer)
+		id := enqueue(t, f.db, "task")
+		<-answer.done(t)
+		before := text(awaitStatus(t, f.db, id, "running", soon).WorkerID)
+		suspend(late, cable)
+		other := f.start(a, nil)
+		f.awaitEvicted(before, soon)
+		current := a.await(t, id, 1, soon)
+		require.NotEqual(t, before, current.worker())
+
+		wake(late, cable)
+		throughout(t, time.Second, func() bool { return len(a.callsOf(id)) == 1 && !current.gone() },
+			func() string {
+				return fmt.Sprintf("the late claim by %s was dispatched while %s has the task", before, current.lease)
+			})
+		hold.open(id)
+		awaitStatus(t, f.db, id, "completed", soon)
+		late.awaitReady(t, soon)
+		other.signal(syscall.SIGTERM)
+		require.Zero(t, other.awaitExit(t, soon))
+	}
+}
+
 // The least pool that the configuration allows is enough for all at once.
 func TestSmallestPool(t *testing.T) {
 	t.Parallel()
@@ -112,7 +168,7 @@ func TestStalledNetworkDeliversTooLate(t *testing.T) {
 
 		cable.set(wireStalled)
 		first.open(id)
-		<-c.ended
+		awaitEnd(t, c)
 		var solo []int64
 		for range 5 {
 			solo = append(solo, enqueue(t, f.db, "solo", with("queue", "solo")))

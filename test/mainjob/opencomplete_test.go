@@ -60,7 +60,7 @@ func openCompleteBlocksNoSettle(t *testing.T, set settings, length time.Duration
 	s := startSidecar(t, f.dsn, a.url, set)
 	open, answered := enqueue(t, f.db, "open"), enqueue(t, f.db, "open.and.answered")
 	a.await(t, open, 1, soon)
-	<-a.await(t, answered, 1, soon).ended
+	awaitEnd(t, a.await(t, answered, 1, soon))
 
 	// More than one batch of settles, of more than one outcome.
 	over := time.NewTimer(length)

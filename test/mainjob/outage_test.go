@@ -55,7 +55,7 @@ func outage(t *testing.T, mode wireMode, set settings, fence, length time.Durati
 	}
 	// An answer that comes during the outage, before the fence, isn't lost.
 	answered.open(answeredID)
-	<-answeredCall.ended
+	awaitEnd(t, answeredCall)
 	// What still runs at the fence is given up.
 	select {
 	case <-heldCall.ctx.Done():

@@ -151,6 +151,7 @@ type loss struct {
 	marker []byte
 	heard  chan struct{}
 	muted  func() // closes the connection that was muted
+	stall  bool   // rather stall the wire, this answer included
 }
 
 // loseNext swallows the next answer that contains the marker, and all that
@@ -160,6 +161,16 @@ func (w *wire) loseNext(marker string) *loss {
 	defer w.mu.Unlock()
 	w.lose = &loss{marker: []byte(marker), heard: make(chan struct{})}
 	return w.lose
+}
+
+// stallNext stalls the whole wire when it hears the marker: the answer is only
+// late.
+func (w *wire) stallNext(marker string) *loss {
+	l := w.loseNext(marker)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.stall = true
+	return l
 }
 
 // done is closed when the answer has been lost.
@@ -185,8 +196,12 @@ func (w *wire) loses(answer []byte, closeBoth func()) bool {
 	if w.lose == nil || !bytes.Contains(answer, w.lose.marker) {
 		return false
 	}
-	w.lose.muted = closeBoth
-	close(w.lose.heard)
+	l := w.lose
 	w.lose = nil
-	return true
+	if l.stall {
+		w.mode = wireStalled
+	}
+	l.muted = closeBoth
+	close(l.heard)
+	return !l.stall
 }

@@ -31,7 +31,7 @@ func TestDeadline(t *testing.T) {
 	for _, id := range []int64{again, last} {
 		c := a.await(t, id, 1, soon)
 		require.WithinDuration(t, c.began.Add(timeout), c.deadline, latency, "Sched-Deadline")
-		<-c.ended // it ends because the sidecar hangs up
+		awaitEnd(t, c) // it ends because the sidecar hangs up
 		require.WithinDuration(t, c.began.Add(timeout), time.Now(), latency)
 	}
 
