@@ -33,9 +33,11 @@ type call struct {
 	args        []byte
 	header      http.Header
 
-	began   time.Time
-	ended   chan struct{}
-	endedAt time.Time // once ended is closed
+	began time.Time
+	ended chan struct{}
+	// Once ended is closed:
+	endedAt   time.Time
+	brokenOff bool // the sidecar hung up before the handler was done
 }
 
 // worker is the sidecar registration that made the call.
@@ -173,7 +175,7 @@ func (a *app) end(c *call) {
 	if a.running[c.id] == c {
 		delete(a.running, c.id)
 	}
-	c.endedAt = time.Now()
+	c.endedAt, c.brokenOff = time.Now(), c.gone()
 	close(c.ended)
 }
 

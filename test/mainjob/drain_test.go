@@ -37,20 +37,12 @@ func TestDrainUnderLoad(t *testing.T) {
 	awaitDrained(t, f.db, "load", 60*time.Second)
 
 	for _, c := range a.callsOf(0) {
-		require.False(t, c.gone() && !isEnded(c), "a drain within its grace breaks off no call")
+		awaitEnd(t, c)
+		require.False(t, c.brokenOff, "a drain within its grace breaks off no call")
 		require.Equal(t, 1, c.attempt)
 	}
 	require.Len(t, a.callsOf(0), len(ids), "a drain repeats no call")
 	require.Zero(t, f.countWorkers("evicted"))
-}
-
-func isEnded(c *call) bool {
-	select {
-	case <-c.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // The order of a drain: not ready, no more claims, the call in flight
@@ -111,7 +103,7 @@ func TestDrainHandsBackWhatOutlastsItsGrace(t *testing.T) {
 	require.Greater(t, time.Since(began), grace/2, "the grace is granted")
 	require.Zero(t, s.awaitExit(t, soon))
 	require.Less(t, time.Since(began), grace+latency, "the grace is the limit")
-	require.True(t, c.gone())
+	require.True(t, c.brokenOff)
 	requireHandedBack(t, f, id)
 
 	f.start(a, nil)

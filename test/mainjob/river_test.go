@@ -58,7 +58,8 @@ func TestRiversClientWorksOnTheSameTasks(t *testing.T) {
 	_, err = client.JobCancel(ctx, endless.Job.ID)
 	require.NoError(t, err)
 	awaitStatus(t, f.db, endless.Job.ID, "cancelled", soon)
-	require.True(t, c.gone())
+	awaitEnd(t, c)
+	require.True(t, c.brokenOff)
 
 	fail.Store(true)
 	failing, err := client.Insert(ctx, greeting{}, &river.InsertOpts{MaxAttempts: 2})
