@@ -90,7 +90,7 @@ func TestRunningTasksAreShown(t *testing.T) {
 		hold.pass(c)
 		return answer{status: http.StatusOK}
 	})
-	s := f.start(a, settings{setSlots: "10"})
+	s := f.start(a, settings{setSlots: "10", setPoll: "10ms"})
 	for _, id := range enqueueMany(t, f.db, "held", 3) {
 		a.await(t, id, 1, soon)
 	}
