@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,6 +75,11 @@ func (p Process) execute(root *cobra.Command) int {
 	return exitCode(err)
 }
 
+// sameSignal is how soon a second signal of one kind is still the first: a Ctrl-C
+// reaches a program both from the terminal and from npm or the like, which hands
+// on its own.
+const sameSignal = 250 * time.Millisecond
+
 // watchSignals returns a context that the first signal ends, with a cause that
 // names it; the second one exits. stop returns when nobody watches any more.
 func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
@@ -83,19 +89,25 @@ func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
 
 	go func() {
 		defer close(watched)
-		for second := false; ; second = true {
+		var first os.Signal
+		var at time.Time
+		for {
 			select {
 			case <-done:
 				return
 			case sig := <-p.Signals:
 				err := &signalError{sig}
-				if second {
+				if first == sig && time.Since(at) < sameSignal {
+					continue
+				}
+				if first != nil {
 					last.run()
 					fmt.Fprintf(p.Stderr, "%s: %v again: exiting at once\n", name, err)
 					p.Exit(err.exitCode())
 
 					return
 				}
+				first, at = sig, time.Now()
 				cancel(err)
 			}
 		}

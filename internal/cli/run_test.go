@@ -74,7 +74,7 @@ func TestSecondSignalKillsTheCommand(t *testing.T) {
 	root := sidecarCommand(nil, func(_ context.Context, _ config.Sidecar, opts app.Options) error {
 		opts.AppStarted(func() { events <- "killed" })
 		signals <- syscall.SIGINT
-		signals <- syscall.SIGINT
+		signals <- syscall.SIGTERM
 		select {
 		case <-exited:
 		case <-time.After(10 * time.Second):
@@ -94,6 +94,23 @@ func TestSecondSignalKillsTheCommand(t *testing.T) {
 	require.Equal(t, "killed", <-events)
 	require.Equal(t, "exited", <-events)
 	require.Empty(t, events)
+}
+
+// A Ctrl-C under npm comes twice, from the terminal and from npm.
+func TestSignalThatComesTwiceAtOnceIsOne(t *testing.T) {
+	t.Parallel()
+	signals := make(chan os.Signal) // a send is over when it has been taken
+	root := sidecarCommand(nil, func(ctx context.Context, _ config.Sidecar, _ app.Options) error {
+		signals <- syscall.SIGINT
+		signals <- syscall.SIGINT
+		<-ctx.Done()
+
+		return nil
+	})
+	exit := func(int) { t.Error("exited") }
+	p := Process{Args: []string{"run"}, Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Signals: signals, Exit: exit}
+
+	require.Equal(t, exitOK, p.execute(root))
 }
 
 func TestInputOfTheCommand(t *testing.T) {

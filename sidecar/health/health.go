@@ -13,6 +13,9 @@ import (
 // probably started a moment ago, and somebody waits.
 const startInterval = 100 * time.Millisecond
 
+// startPatience is how long such an app is waited for in silence.
+const startPatience = time.Second
+
 // HoldName is the hold that is on while the app is down.
 const HoldName = "app down"
 
@@ -83,7 +86,8 @@ func (w *Watcher) up() {
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(min(startInterval, w.interval))
 	defer ticker.Stop()
-	for first, started := true, false; ; first = false {
+	begun := time.Now()
+	for started, warned := false, false; ; {
 		err := w.prober.Probe(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -94,10 +98,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 				ticker.Reset(w.interval)
 			}
 			w.up()
-		case first:
-			w.logger.WarnContext(ctx, "waiting for the app", slog.Any("error", err))
-		default:
+		case started:
 			w.Down(err.Error())
+		case !warned && time.Since(begun) >= startPatience:
+			warned = true
+			w.logger.WarnContext(ctx, "waiting for the app", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():

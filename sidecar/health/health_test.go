@@ -1,9 +1,11 @@
 package health_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +67,27 @@ func (a *countingApp) Probe(context.Context) error {
 		return nil
 	}
 	return errors.New("refused")
+}
+
+func TestAnAppThatDoesNotComeUpIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := health.NewWatcher(&app{err: errors.New("refused")}, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+		w.Guard(&claims{holds: map[string]bool{}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+
+		<-time.After(900 * time.Millisecond) // virtual time
+		synctest.Wait()
+		require.Empty(t, log.String(), "it may just have been started")
+		<-time.After(time.Minute)
+		cancel()
+		require.NoError(t, <-done)
+		require.Equal(t, 1, strings.Count(log.String(), "waiting for the app"))
+		require.Contains(t, log.String(), "refused")
+	})
 }
 
 func TestAnAppThatStartsIsProbedMoreOften(t *testing.T) {
