@@ -12,6 +12,7 @@ func Sched(p Process) int {
 func schedCommand(environ []string) *cobra.Command {
 	root := group("sched", "Operates the tasks of a Postgres database",
 		migrateCommand(environ),
+		doctorCommand(environ),
 		benchCommand(environ),
 		versionCommand("sched"),
 	)

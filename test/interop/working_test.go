@@ -19,6 +19,7 @@ import (
 // goArgs are a job that a foreign client works itself.
 type goArgs struct {
 	Fail bool `json:"fail"`
+	Wait bool `json:"wait"` // for the client to stop
 }
 
 func (goArgs) Kind() string { return "in_go" }
@@ -30,6 +31,9 @@ type goWorker struct {
 func (goWorker) Work(ctx context.Context, j *river.Job[goArgs]) error {
 	if err := river.RecordOutput(ctx, map[string]int{"attempt": j.Attempt}); err != nil {
 		return err
+	}
+	if j.Args.Wait {
+		<-ctx.Done()
 	}
 	if j.Args.Fail {
 		return errors.New("no luck in Go")
