@@ -12,7 +12,9 @@ from django.conf import settings
 database = urlsplit(os.environ["DATABASE_URL"])
 settings.configure(
     ALLOWED_HOSTS=["127.0.0.1"],  # the host of the sidecar's app.url: to any other Django answers 400, which cancels a task
+    MIDDLEWARE=["django.middleware.common.CommonMiddleware", "django.middleware.csrf.CsrfViewMiddleware"],
     ROOT_URLCONF=__name__,
+    SECRET_KEY="not used",
     DATABASES={"default": {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": database.hostname, "PORT": database.port, "NAME": database.path[1:],
