@@ -158,15 +158,15 @@ func withPort(environ []string, appURL string) []string {
 	if environ == nil {
 		environ = os.Environ()
 	}
-	port := portOf(appURL)
+	port := PortOf(appURL)
 	if port == "" || slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, "PORT=") }) {
 		return environ
 	}
 	return append(slices.Clip(environ), "PORT="+port)
 }
 
-// portOf is the TCP port of the app's URL; empty for a Unix socket.
-func portOf(appURL string) string {
+// PortOf is the TCP port of the app's URL; empty for a Unix socket.
+func PortOf(appURL string) string {
 	u, err := url.Parse(appURL)
 	if err != nil || u.Host == "" {
 		return ""

@@ -11,6 +11,7 @@ func Sched(p Process) int {
 
 func schedCommand(environ []string) *cobra.Command {
 	root := group("sched", "Operates the tasks of a Postgres database",
+		devCommand(environ),
 		migrateCommand(environ),
 		doctorCommand(environ),
 		benchCommand(environ),

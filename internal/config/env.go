@@ -11,8 +11,9 @@ const (
 	envPrefix   = "SCHED_"
 	envConfig   = "SCHED_CONFIG"
 	envFallback = "DATABASE_URL"
-	envTest     = "SCHED_TEST_"  // settings of this project's own tests
-	envPgBin    = "SCHED_PG_BIN" // where internal/devpg looks for a server
+	envTest     = "SCHED_TEST_"   // settings of this project's own tests
+	envPgBin    = "SCHED_PG_BIN"  // where internal/devpg looks for a server
+	envDevDir   = "SCHED_DEV_DIR" // where `sched dev` keeps its data
 	fileSuffix  = "_FILE"
 )
 
@@ -46,7 +47,7 @@ func fallbackLayer(vars map[string]string) *layer {
 // envLayer reads the SCHED_* variables and complains of those nobody reads.
 func envLayer(vars map[string]string) *layer {
 	l := newLayer()
-	known := []string{envConfig, envPgBin}
+	known := []string{envConfig, envPgBin, envDevDir}
 	for _, f := range Fields() {
 		known = append(known, f.Env())
 		text, given := vars[f.Env()]

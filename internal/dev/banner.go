@@ -1,0 +1,89 @@
+package dev
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/sched-sidecar/sched/examples/hello"
+	"github.com/sched-sidecar/sched/internal/app"
+)
+
+// The two statements that show the most at once.
+const (
+	enqueueCommand = `psql "$DSN" -c "select sched.enqueue('hello', '{\"name\":\"Ann\"}')"`
+	lookCommand    = `psql "$DSN" -c "select id, kind, status, attempt, output, error from sched.task"`
+)
+
+// banner says what runs and what to do next.
+func (s *server) banner(p *postgres, chosen *places) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	notes := append(s.notesOn(p), chosen.notes...)
+	say("\nPostgres %s is up and has the schema sched. In another terminal:\n", p.version)
+	say("  export DSN='%s'", p.dsn)
+	say("  %s", enqueueCommand)
+	say("  %s\n", lookCommand)
+	kept := "kept from run to run in " + p.server.Dir()
+	if s.opts.Ephemeral {
+		kept = "thrown away in the end"
+	}
+	say("  data   %s", kept)
+	if port := app.PortOf(s.cfg.App.URL); port != "" {
+		say("  app    %s, from PORT=%s and DATABASE_URL", s.cfg.App.URL, port)
+	} else {
+		say("  app    %s", s.cfg.App.URL)
+	}
+	say("  admin  http://%s/status and /metrics", s.cfg.Admin.ListenAddr())
+	for _, note := range notes {
+		say("  note   %s", note)
+	}
+	if len(s.opts.Command) == 0 {
+		b.WriteString(s.nextSteps())
+	}
+	say("\nCtrl-C stops all of it.\n")
+	return b.String()
+}
+
+func (s *server) notesOn(p *postgres) []string {
+	var notes []string
+	switch was := portOfDSN(p.lastDSN); {
+	case s.opts.Ephemeral || s.opts.Port != 0:
+	case was == 0 && p.server.Port() != firstPort:
+		notes = append(notes, fmt.Sprintf("port %d is taken, so Postgres is on %d, and will be from now on", firstPort, p.server.Port()))
+	case was != 0 && p.server.Port() != was:
+		notes = append(notes, fmt.Sprintf("port %d is taken, so Postgres is on %d: export DSN anew", was, p.server.Port()))
+	}
+	for _, name := range DatabaseVariables() {
+		if variable(s.opts.Environ, name) != "" {
+			notes = append(notes, name+" of this shell is not used: the app gets the database above")
+		}
+	}
+	if _, err := exec.LookPath("psql"); err != nil {
+		notes = append(notes, psqlNote(p.server.BinDir()))
+	}
+	return notes
+}
+
+func psqlNote(binDir string) string {
+	beside := filepath.Join(binDir, "psql")
+	if path, err := exec.LookPath(beside); err == nil {
+		return "psql is not in PATH; there is " + path
+	}
+	return "psql is not installed (Debian: apt-get install postgresql-client; macOS: brew install libpq); any other client of Postgres does"
+}
+
+// nextSteps is for those who have no app yet, or run it themselves.
+func (s *server) nextSteps() string {
+	listen := "on " + s.cfg.App.URL
+	return "\nNow the app: whatever answers HTTP " + listen + " gets a task as POST /{kind}. Until it is up, tasks wait.\n" +
+		"Started by \"sched dev -- node app.js\" it stops and logs with the rest. Two to begin with:\n" +
+		"\napp.js:\n\n" + indent(hello.Node) + "\napp.py:\n\n" + indent(hello.Python) +
+		"\nAn app elsewhere: sched dev --app-url http://127.0.0.1:3000\n"
+}
+
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ") + "\n"
+}
