@@ -46,6 +46,7 @@ func New(config Config) (*Dispatcher, error) {
 		target: target,
 		keys:   keys,
 		constant: constantHeaders{
+			accept:      []string{"application/json, text/plain;q=0.9, */*;q=0.1"},
 			contentType: []string{"application/json"},
 			specVersion: []string{"1.0"},
 			source:      []string{encodeValue(config.Source)},

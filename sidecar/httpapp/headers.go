@@ -9,6 +9,7 @@ import (
 
 // Headers of a request, in the form that net/http keeps them.
 const (
+	headerAccept           = "Accept"
 	headerContentType      = "Content-Type"
 	headerUserAgent        = "User-Agent"
 	headerCESpecVersion    = "Ce-Specversion"

@@ -18,7 +18,7 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 // constantHeaders are the values that all requests share. net/http only reads
 // them.
 type constantHeaders struct {
-	contentType, specVersion, source, userAgent []string
+	accept, contentType, specVersion, source, userAgent []string
 }
 
 // headerWriter sets header values that share one backing array, which saves an
@@ -61,6 +61,9 @@ func (d *Dispatcher) post(ctx context.Context, task *dispatch.Task, now time.Tim
 	}
 	d.sign(w, task, now, body)
 	passThrough(w.header, task.Headers)
+	if w.header[headerAccept] == nil {
+		w.header[headerAccept] = d.constant.accept
+	}
 	return d.request(ctx, http.MethodPost, d.target.url(task.Kind), w.header, body)
 }
 

@@ -64,6 +64,7 @@ func TestRequest(t *testing.T) {
 		"Traceparent":        {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 		"Tracestate":         {"vendor=1"},
 		"Baggage":            {"tenant=7"},
+		"Accept":             {"application/json, text/plain;q=0.9, */*;q=0.1"},
 		"Authorization":      {"Bearer x"},
 	}, r.header)
 }
