@@ -1,0 +1,49 @@
+package postgres_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The programs under test, built once from this tree.
+var sidecarBinary, schedBinary string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "schedtest")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }() // what is left is the system's to clear
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the programs under test:", err)
+		return 1
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "goroutines left in the test binary:", err)
+			return 1
+		}
+	}
+	return code
+}
+
+func build(dir string) error {
+	args := []string{"build", "-o", dir + "/"}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "github.com/sched-sidecar/sched/cmd/sched-sidecar", "github.com/sched-sidecar/sched/cmd/sched")...)
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	sidecarBinary, schedBinary = filepath.Join(dir, "sched-sidecar"), filepath.Join(dir, "sched")
+	return build.Run()
+}
