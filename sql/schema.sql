@@ -351,6 +351,33 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.drain_worker(worker_id text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    now_is text;
+BEGIN
+    UPDATE sched.worker AS w
+    SET state = 'draining', state_version = w.state_version + 1, reason = 'drained by ' || session_user
+    WHERE w.id = drain_worker.worker_id AND w.state IN ('pending', 'active')
+    RETURNING w.state INTO now_is;
+    IF NOT FOUND THEN
+        SELECT w.state INTO now_is FROM sched.worker AS w WHERE w.id = drain_worker.worker_id;
+    END IF;
+    IF now_is IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'SC404',
+            MESSAGE = format('sched.drain_worker: there is no worker %s', coalesce(quote_literal(left(drain_worker.worker_id, 127)), 'NULL')),
+            HINT = 'pass the id of a row in sched.worker; a sidecar gets a new one at each start and after an eviction';
+    END IF;
+    RETURN now_is;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, selector jsonb DEFAULT NULL::jsonb, protocol text DEFAULT 'any'::text, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT 25, timeout interval DEFAULT NULL::interval, batch text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1266,6 +1293,7 @@ COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits
 COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running task in the caller''s transaction, with an output if given. SC409 if the lease does not own a running attempt: roll back then.';
 COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema; a program compares it with the range it works with.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
+COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing more and end what it runs. Returns its state after it: draining, done or evicted. SC404 if there is no such worker.';
 COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments.';
 COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';

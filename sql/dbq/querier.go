@@ -6,15 +6,42 @@ package dbq
 
 import (
 	"context"
+	"time"
 )
 
 type Querier interface {
 	// Forgets logged attempts of tasks that no longer exist. By the leader, now and then.
 	AttemptLogSweep(ctx context.Context, arg AttemptLogSweepParams) (int64, error)
+	// Batches by name, a page of them: names one by one from the index, then each
+	// counted. The cost is the number of tasks in the page's batches.
+	// The inner limit keeps each count on the index: joined, all batches would be counted.
+	BatchList(ctx context.Context, arg BatchListParams) ([][]byte, error)
+	// The progress of one batch.
+	BatchOne(ctx context.Context, name string) ([]byte, error)
+	// The time by the clock that all others go by.
+	Clock(ctx context.Context) (time.Time, error)
+	// Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
+	// find the line at fault.
+	JSONCheck(ctx context.Context, value string) (bool, error)
 	// Sends a listener its own word back. At each start of listening.
 	ListenProof(ctx context.Context, token string) error
 	// Makes rows for queues that tasks were put in without one. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
+	// Which of the names are those of queues, or, unless exact, of queues that others are derived from.
+	QueueKnown(ctx context.Context, arg QueueKnownParams) ([]string, error)
+	// Queues with what waits and runs in them. The cost is bounded: at most max_count
+	// entries of the claim's index for each queue, and as many running tasks and as
+	// many of those with a time; a count that reached its bound says so.
+	// Materialized, since a column that is used twice would else be counted twice.
+	QueueList(ctx context.Context, arg QueueListParams) ([][]byte, error)
+	// The queues that a name stands for: the queue itself and those derived from it.
+	QueueNames(ctx context.Context, names []string) ([]string, error)
+	// Pauses queues by name, with those derived from them unless exact, and tells
+	// River's clients and the sidecars. A pause that is on stays as old as it is.
+	// Lock order: river_queue by name.
+	QueuePause(ctx context.Context, arg QueuePauseParams) ([]QueuePauseRow, error)
+	// Ends the pause of queues. As QueuePause.
+	QueueResume(ctx context.Context, arg QueueResumeParams) ([]QueueResumeRow, error)
 	// The queues whose selector and protocol a worker satisfies. Each second.
 	QueueServable(ctx context.Context, arg QueueServableParams) ([]string, error)
 	// The tasks that a sidecar, under all its registrations, ran and that failed for
@@ -33,6 +60,8 @@ type Querier interface {
 	// queue. A task that somebody scheduled for later doesn't, unless it was begun
 	// before and put off. One EXISTS for each index, each ending at its first row.
 	RemainderLeft(ctx context.Context, arg RemainderLeftParams) (bool, error)
+	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
+	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority
 	// first over all of them. Runs on every wake-up and poll of a sidecar.
 	//
@@ -42,6 +71,30 @@ type Querier interface {
 	// attempted_at must differ from that of every earlier claim of the task, since
 	// it is the lease. A worker that was evicted or told to drain gets nothing.
 	TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error)
+	// Adds tasks, all or none, and says how many ids came back.
+	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)
+	// Why a task waits, or what became of it, a statement a line.
+	TaskExplain(ctx context.Context, id int64) ([]string, error)
+	// Tasks, the newest first, page by page. An argument that is NULL does not
+	// filter; bases stand for queues where the reader may not see which are derived
+	// from them. By an operator; the other lists below as well.
+	//
+	// These statements are planned for the arguments at hand: in a generic plan
+	// every "IS NULL OR" would stay. The statuses are the text of an array, cast as
+	// a whole: cast element by element they'd have no statistics, and the planner
+	// would walk the primary key for the rarest of them. For frequent ones that is
+	// the best there is.
+	TaskList(ctx context.Context, arg TaskListParams) ([][]byte, error)
+	// Tasks that began between two times, the latest start first. Each status is
+	// read from its own end of the index on status and start, a page of it at most:
+	// the cost does not depend on how many there are.
+	TaskListByStart(ctx context.Context, arg TaskListByStartParams) ([][]byte, error)
+	// Tasks of a batch, the newest first. The order is by an expression so that no
+	// plan walks the primary key in search of the batch: the cost is the batch's size.
+	TaskListOfBatch(ctx context.Context, arg TaskListOfBatchParams) ([][]byte, error)
+	// What a change of many tasks is about to touch, the oldest first. Decided once:
+	// a task that comes to match later, because it failed again, is not met twice.
+	TaskMatch(ctx context.Context, arg TaskMatchParams) ([]TaskMatchRow, error)
 	// Makes up to max tasks available whose time has come. At each due time that a
 	// sidecar knows of, and by the leader's timer.
 	//
@@ -53,6 +106,10 @@ type Querier interface {
 	// were locked then. A task that lost max_lost workers is discarded as a poison
 	// pill; one without attempts left is discarded as any other failure.
 	TaskRescue(ctx context.Context, arg TaskRescueParams) ([]TaskRescueRow, error)
+	// Retries those of a few tasks that still have one of the statuses. Rows that
+	// somebody else holds are left out, so that an app which is completing several
+	// tasks in one transaction never waits in a circle with an operator.
+	TaskRetryMatched(ctx context.Context, arg TaskRetryMatchedParams) ([]TaskRetryMatchedRow, error)
 	// The tasks that a worker holds according to the database. After a claim whose
 	// answer was lost, to find what was claimed without anybody knowing.
 	TaskRunningOf(ctx context.Context, arg TaskRunningOfParams) ([]TaskRunningOfRow, error)
@@ -73,10 +130,18 @@ type Querier interface {
 	// Says of tasks that run for a while whether somebody asked to cancel them and
 	// whether the lease still holds. Every two seconds, for what this sidecar runs.
 	TaskWatch(ctx context.Context, arg TaskWatchParams) ([]TaskWatchRow, error)
+	// One task with all that is known of it, and its latest attempts in order.
+	TaskWhole(ctx context.Context, arg TaskWholeParams) ([]byte, error)
+	// Sets the zone in which the rest of the transaction writes times.
+	TimeZone(ctx context.Context, zone string) error
 	// One heartbeat with the load. Zero rows: evicted, register anew.
 	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (int64, error)
 	// The heartbeats of all live registrations. By the leader, each second.
 	WorkerBeats(ctx context.Context) ([]WorkerBeatsRow, error)
+	// When a worker registered: no task of it began before.
+	WorkerBegan(ctx context.Context, id string) (time.Time, error)
+	// Asks a worker to take nothing more; its state after that.
+	WorkerDrain(ctx context.Context, id string) (string, error)
 	// Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
 	// one transaction with the rescue of its tasks.
 	WorkerEvict(ctx context.Context, arg WorkerEvictParams) (int64, error)
@@ -85,11 +150,16 @@ type Querier interface {
 	// Ended registrations that may still own running rows, because these were locked
 	// when the worker went. By the leader's sweep.
 	WorkerGone(ctx context.Context) ([]string, error)
+	// Workers, the living first, then those that ended last. Alive is who has not
+	// ended and has a heartbeat as recent as a living one has.
+	WorkerList(ctx context.Context, arg WorkerListParams) ([][]byte, error)
 	// Moves a registration one step on (pending -> active -> draining -> done) if it is
 	// still in the state that the caller believes. Nothing comes back from done or evicted.
 	WorkerMove(ctx context.Context, arg WorkerMoveParams) (int64, error)
 	// Starts a registration. Once per start of a sidecar, and after each eviction.
 	WorkerRegister(ctx context.Context, arg WorkerRegisterParams) error
+	// How many tasks a worker runs, as it last said.
+	WorkerRunning(ctx context.Context, id string) (int32, error)
 }
 
 var _ Querier = (*Queries)(nil)
