@@ -9,12 +9,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The contract versions of the schema that this program works with. A release
-// runs on the schema of its own version and of the next one, so that a fleet can
-// be upgraded with tasks flowing: the schema first, then the sidecars.
+// Contract is the contract version of the schema that this program's own
+// migrations make. A migration that changes what programs may rely on raises it,
+// by one from release to release.
+const Contract = 2
+
+// The contract versions that this program works with: a release runs on the
+// schema of its own version and of the next one, so that a fleet can be upgraded
+// with tasks flowing: the schema first, then the sidecars.
+//
+// The next version isn't known yet. That this program will run on it is a promise
+// of that version's migrations: they only add to what version Contract has, and
+// take away what is no longer used one version later.
 const (
-	ContractMin = 1
-	ContractMax = 1
+	ContractMin = Contract
+	ContractMax = Contract + 1
 )
 
 // Querier is what [CheckContract] needs of a pool, a connection or a transaction.

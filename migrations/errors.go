@@ -35,5 +35,6 @@ const (
 	codeInsufficientPrivilege  = "42501"
 	codeDuplicateObject        = "42710"
 	codeUndefinedFunction      = "42883"
+	codeLockNotAvailable       = "55P03"
 	codeConcurrentTupleChanges = "XX000"
 )

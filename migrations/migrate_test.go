@@ -43,7 +43,7 @@ func TestUpDownUpTwice(t *testing.T) {
 		}
 		require.NotEmpty(t, state)
 		require.Equal(t, first, state)
-		require.Equal(t, 1, one[int](t, pool, "SELECT sched.contract_version()"))
+		require.Equal(t, migrations.Contract, one[int](t, pool, "SELECT sched.contract_version()"))
 
 		// Finished tasks that had the same unique key must not stop the way down.
 		exec(t, pool, "SELECT sched.enqueue('a', unique_key => 'k')")

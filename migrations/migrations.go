@@ -47,8 +47,12 @@ func UpTo(ctx context.Context, dsn string, version int64, opts Options) error {
 		if err := refuseUnknown(ctx, provider); err != nil {
 			return err
 		}
-		done, err := provider.UpTo(ctx, version)
-		s.logResults(done)
+		if !s.opts.NoRoles {
+			if err := s.actAsOwner(ctx); err != nil {
+				return err
+			}
+		}
+		err = s.waitForLocks(ctx, func() error { return s.logged(provider.UpTo(ctx, version)) })
 		if err != nil {
 			return fmt.Errorf("migrate up: %w", err)
 		}
@@ -96,8 +100,7 @@ func (s *session) down(ctx context.Context, version int64) error {
 	if err := refuseUnknown(ctx, provider); err != nil {
 		return err
 	}
-	done, err := provider.DownTo(ctx, version)
-	s.logResults(done)
+	err = s.waitForLocks(ctx, func() error { return s.logged(provider.DownTo(ctx, version)) })
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
 	}

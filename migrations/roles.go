@@ -124,7 +124,7 @@ func (s *session) grant(ctx context.Context) error {
 			rows, err := tx.Query(ctx, query, pgx.NamedArgs{
 				"owner": s.opts.Roles.Owner, "sidecar": s.opts.Roles.Sidecar,
 				"producer": s.opts.Roles.Producer, "auditor": s.opts.Roles.Auditor,
-				"api": producerFunctions(), "read_only": readOnlyTables(),
+				"api": producerFunctions(), "audit": auditorFunctions(), "read_only": readOnlyTables(),
 			})
 			if err != nil {
 				return err
@@ -150,9 +150,14 @@ func producerFunctions() []string {
 	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "retry"}
 }
 
+// auditorFunctions are those that tell and change nothing.
+func auditorFunctions() []string {
+	return []string{"explain"}
+}
+
 // readOnlyTables are those that a sidecar has no business writing to.
 func readOnlyTables() []string {
-	return []string{"contract", "setting", "goose_db_version", "river_migration"}
+	return []string{"contract", "kind", "setting", "goose_db_version", "river_migration"}
 }
 
 // ownershipSQL lists the statements that give to the owner role what this login
@@ -210,6 +215,7 @@ statement (step, text) AS (
 		WHEN 'SEQUENCE' THEN format('GRANT USAGE, SELECT ON SEQUENCE %s TO %I', name, @sidecar::text)
 		WHEN 'FUNCTION' THEN format('GRANT EXECUTE ON FUNCTION %s TO %I', name, @sidecar::text)
 			|| CASE WHEN bare::text = ANY (@api::text[]) THEN format(', %I', @producer::text) ELSE '' END
+			|| CASE WHEN bare::text = ANY (@audit::text[]) THEN format(', %I', @auditor::text) ELSE '' END
 		-- The type of status: needed to keep a copy of a view in a table of one's own.
 		WHEN 'TYPE' THEN CASE WHEN bare = 'river_job_state' THEN format('GRANT USAGE ON TYPE %s TO %I, %I', name, @sidecar::text, @auditor::text) END
 	END

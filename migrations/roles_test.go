@@ -68,7 +68,7 @@ func TestProducerMayOnlyCallTheAPI(t *testing.T) {
 			WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege(oid, 'EXECUTE')`))
 }
 
-func TestAuditorMayOnlyReadViews(t *testing.T) {
+func TestAuditorMayOnlyRead(t *testing.T) {
 	t.Parallel()
 	pool, roles := withRoles(t)
 	exec(t, pool, "SELECT sched.enqueue('mail', batch => 'b')")
@@ -84,7 +84,8 @@ func TestAuditorMayOnlyReadViews(t *testing.T) {
 		denied(t, conn, "SELECT FROM "+relation)
 	}
 	denied(t, conn, "DELETE FROM sched.task")
-	require.Empty(t, all[string](t, conn, `SELECT proname::text FROM pg_proc
+	require.NotEmpty(t, all[string](t, conn, "SELECT sched.explain(id) FROM sched.task"))
+	require.Equal(t, []string{"explain"}, all[string](t, conn, `SELECT proname::text FROM pg_proc
 		WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege(oid, 'EXECUTE')`))
 }
 
@@ -101,7 +102,7 @@ func TestSidecarHasWhatItNeeds(t *testing.T) {
 		exec(t, conn, "SELECT FROM sched."+table)
 		exec(t, conn, "DELETE FROM sched."+table)
 	}
-	for _, table := range []string{"setting", "contract", "goose_db_version", "river_migration"} {
+	for _, table := range []string{"setting", "kind", "contract", "goose_db_version", "river_migration"} {
 		exec(t, conn, "SELECT FROM sched."+table)
 		denied(t, conn, "DELETE FROM sched."+table)
 	}

@@ -43,6 +43,10 @@ type session struct {
 	lock *pgx.Conn // holds the lock of a migration; runs what isn't goose's
 	db   *sql.DB   // goose's
 	opts Options
+
+	// What goose's next connection is set up with.
+	role        string        // acts as this role; empty: as the login role
+	lockTimeout time.Duration // 0: waits for ever
 }
 
 // withSession runs fn with the migration lock of the database held.
@@ -98,7 +102,8 @@ func connected(ctx context.Context, dsn string, opts Options, fn func(*session) 
 	if err := settle(ctx, s.lock); err != nil {
 		return err
 	}
-	s.db = stdlib.OpenDB(*pool.ConnConfig, stdlib.OptionAfterConnect(settle))
+	s.db = stdlib.OpenDB(*pool.ConnConfig, stdlib.OptionAfterConnect(s.settleGoose))
+	s.db.SetMaxIdleConns(0)
 	defer func() { _ = s.db.Close() }()
 	return fn(s)
 }
@@ -106,6 +111,35 @@ func connected(ctx context.Context, dsn string, opts Options, fn func(*session) 
 func settle(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, settleSession, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("migrate: set up the connection: %w", err)
+	}
+	return nil
+}
+
+// settleGoose sets up a connection of goose's.
+func (s *session) settleGoose(ctx context.Context, conn *pgx.Conn) error {
+	if err := settle(ctx, conn); err != nil {
+		return err
+	}
+	statements := fmt.Sprintf("SET lock_timeout = %d", s.lockTimeout.Milliseconds())
+	if s.role != "" {
+		statements += "; SET ROLE " + quote(s.role)
+	}
+	if _, err := conn.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("migrate: set up the connection: %w", err)
+	}
+	return nil
+}
+
+// actAsOwner makes what an upgrade adds belong to the owner role from the start:
+// functions that run with the owner's rights call it before the grants are made.
+func (s *session) actAsOwner(ctx context.Context) error {
+	var owner string
+	err := s.lock.QueryRow(ctx, "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = $1", schemaName).Scan(&owner)
+	if err != nil {
+		return fmt.Errorf("read the owner of schema %s: %w", schemaName, err)
+	}
+	if owner == s.opts.Roles.Owner {
+		s.role = owner
 	}
 	return nil
 }
@@ -209,10 +243,16 @@ func (s *session) dropSchema(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) logResults(results []*goose.MigrationResult) {
+// logged reports what goose did, of a run that failed too.
+func (s *session) logged(results []*goose.MigrationResult, err error) error {
+	var partial *goose.PartialError
+	if errors.As(err, &partial) {
+		results = partial.Applied
+	}
 	for _, r := range results {
 		s.opts.Logger.Info("migrated", "migration", sourceName(r.Source), "direction", r.Direction, "duration", r.Duration)
 	}
+	return err
 }
 
 // sourceName is a migration's file name; River's, which is Go, gets one like it.

@@ -66,13 +66,51 @@ CREATE TABLE sched.goose_db_version (
     CONSTRAINT goose_db_version_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE sched.kind (
+    kind text NOT NULL,
+    description text,
+    queue text,
+    selector jsonb,
+    protocol text,
+    priority smallint,
+    timeout interval,
+    max_attempts integer,
+    retry_base interval,
+    retry_cap interval,
+    retry_factor real,
+    retry_jitter real,
+    pinned boolean DEFAULT false NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_by text DEFAULT SESSION_USER NOT NULL,
+    CONSTRAINT kind_pkey PRIMARY KEY (kind),
+    CONSTRAINT kind_description_check CHECK (((char_length(description) >= 1) AND (char_length(description) <= 1000))),
+    CONSTRAINT kind_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 127) AND ((kind COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'::text))),
+    CONSTRAINT kind_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 32767))),
+    CONSTRAINT kind_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT kind_protocol_check CHECK ((protocol = ANY (ARRAY['any'::text, 'http'::text, 'grpc'::text, 'exec'::text]))),
+    CONSTRAINT kind_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 100) AND ((queue COLLATE "C") ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'::text))),
+    CONSTRAINT kind_retry_base_check CHECK (((retry_base >= '00:00:00.001'::interval) AND (retry_base <= '7 days'::interval))),
+    CONSTRAINT kind_retry_cap_check CHECK (((retry_cap >= '00:00:00.001'::interval) AND (retry_cap <= '7 days'::interval) AND (retry_cap >= COALESCE(retry_base, retry_cap)))),
+    CONSTRAINT kind_retry_factor_check CHECK (((retry_factor >= (1)::double precision) AND (retry_factor <= (100)::double precision))),
+    CONSTRAINT kind_retry_jitter_check CHECK (((retry_jitter >= (0)::double precision) AND (retry_jitter < (1)::double precision))),
+    CONSTRAINT kind_selector_check CHECK (
+CASE jsonb_typeof(selector)
+    WHEN 'object'::text THEN ((jsonb_array_length(jsonb_path_query_array(selector, '$.keyvalue()'::jsonpath)) <= 64) AND (NOT jsonb_path_exists(selector, '$.keyvalue()?((@."value".type() != "string" || !(@."key" like_regex "^.{1,63}$" flag "s")) || !(@."value" like_regex "^.{0,255}$" flag "s"))'::jsonpath)) AND ((replace((selector)::text, '\\'::text, ''::text) COLLATE "C") !~ '\\[bfnrtu]|[\u007f-\u009f]'::text))
+    ELSE (selector IS NULL)
+END),
+    CONSTRAINT kind_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '7 days'::interval)))
+);
+
 CREATE TABLE sched.queue (
     name text NOT NULL,
     base text NOT NULL,
     selector jsonb DEFAULT '{}'::jsonb NOT NULL,
     protocol text DEFAULT 'any'::text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    description text,
+    pinned boolean DEFAULT false NOT NULL,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
+    CONSTRAINT queue_description_check CHECK (((char_length(description) >= 1) AND (char_length(description) <= 1000))),
     CONSTRAINT queue_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 127))),
     CONSTRAINT queue_protocol_check CHECK ((protocol = ANY (ARRAY['any'::text, 'http'::text, 'grpc'::text, 'exec'::text]))),
     CONSTRAINT queue_selector_check CHECK ((jsonb_typeof(selector) = 'object'::text))
@@ -148,6 +186,7 @@ CREATE TABLE sched.setting (
     description text DEFAULT ''::text NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_by text DEFAULT SESSION_USER NOT NULL,
+    pinned boolean DEFAULT false NOT NULL,
     CONSTRAINT setting_pkey PRIMARY KEY (key),
     CONSTRAINT setting_value_fits CHECK (
 CASE key
@@ -184,6 +223,7 @@ CREATE TABLE sched.worker (
     load_percent real DEFAULT 0 NOT NULL,
     rtt_ms real DEFAULT 0 NOT NULL,
     polling boolean DEFAULT false NOT NULL,
+    skipped_kinds text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT worker_pkey PRIMARY KEY (id),
     CONSTRAINT worker_id_check CHECK (((char_length(id) >= 1) AND (char_length(id) <= 127))),
     CONSTRAINT worker_labels_check CHECK ((jsonb_typeof(labels) = 'object'::text)),
@@ -378,7 +418,7 @@ BEGIN
 END;
 $function$;
 
-CREATE OR REPLACE FUNCTION sched.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, selector jsonb DEFAULT NULL::jsonb, protocol text DEFAULT 'any'::text, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT 25, timeout interval DEFAULT NULL::interval, batch text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb)
+CREATE OR REPLACE FUNCTION sched.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, selector jsonb DEFAULT NULL::jsonb, protocol text DEFAULT NULL::text, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, batch text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb)
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -386,23 +426,36 @@ CREATE OR REPLACE FUNCTION sched.enqueue(kind text, args jsonb DEFAULT '{}'::jso
 AS $function$
 #variable_conflict use_column
 DECLARE
-    task      sched.new_task;
-    notify    boolean;
-    max_bytes integer;
-    known     boolean;
-    task_id   bigint;
+    task       sched.new_task;
+    notify     boolean;
+    max_bytes  integer;
+    has_preset boolean;  -- the kind has a row
+    known      boolean;  -- the queue has one
+    preset     record;
+    task_id    bigint;
 BEGIN
+    SELECT
+        coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
+        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
+        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind),
+        EXISTS (SELECT FROM sched.queue AS q WHERE q.name = coalesce(enqueue.queue, 'default'))
+    INTO notify, max_bytes, has_preset, known;
+    IF has_preset THEN
+        SELECT k.queue, k.priority, k.selector, k.protocol, k.max_attempts, k.timeout INTO preset
+        FROM sched.kind AS k WHERE k.kind = enqueue.kind;
+        queue := coalesce(queue, preset.queue);
+        priority := coalesce(priority, preset.priority);
+        selector := coalesce(selector, preset.selector);
+        protocol := coalesce(protocol, preset.protocol);
+        max_attempts := coalesce(max_attempts, preset.max_attempts);
+        timeout := coalesce(timeout, preset.timeout);
+        known := false;  -- it may be another queue now
+    END IF;
     task := sched.new_task(
         kind, args, queue, priority, run_at, selector, protocol, unique_key, max_attempts, timeout, batch, headers);
     IF task.fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'sched.enqueue: ' || task.fault[1], HINT = task.fault[2];
     END IF;
-
-    SELECT
-        coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
-        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
-        EXISTS (SELECT FROM sched.queue AS q WHERE q.name = task.queue)
-    INTO notify, max_bytes, known;
     IF octet_length(args::text) > max_bytes THEN
         RAISE EXCEPTION USING
             ERRCODE = '54000',
@@ -444,8 +497,11 @@ BEGIN
         END IF;
     END IF;
 
-    IF NOT known THEN
-        PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
+    -- Two steps: a condition with a query in it would run the query each time.
+    IF NOT known OR task.queue <> task.base THEN
+        IF NOT EXISTS (SELECT FROM sched.queue AS q WHERE q.name = task.queue) THEN
+            PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
+        END IF;
     END IF;
     IF notify AND task.state = 'available' THEN
         PERFORM pg_notify('sched.river_insert', '{"queue":"' || task.queue || '"}');
@@ -494,8 +550,9 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT array_agg(sched.new_task_of(t.task) ORDER BY t.ord) INTO new
-    FROM jsonb_array_elements(tasks) WITH ORDINALITY AS t (task, ord);
+    SELECT array_agg(sched.new_task_of(t.task, k) ORDER BY t.ord) INTO new
+    FROM jsonb_array_elements(tasks) WITH ORDINALITY AS t (task, ord)
+    LEFT JOIN sched.kind AS k ON k.kind = t.task ->> 'kind';
     SELECT n.fault, n.ord - 1 INTO fault, place
     FROM unnest(new) WITH ORDINALITY AS n (
         fault, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, base, selector, protocol, ord)
@@ -535,6 +592,294 @@ BEGIN
         WHERE d.next < clock_timestamp() + interval '2 seconds';
     END IF;
     RETURN QUERY SELECT u.id FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.ord;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain(task_id bigint)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER ROWS 10
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    task    record;
+    asked   text;
+    because text;
+BEGIN
+    SELECT * INTO task FROM sched.task AS t WHERE t.id = explain.task_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'SC404',
+            MESSAGE = format('sched.explain: there is no task %s', coalesce(explain.task_id::text, 'NULL')),
+            HINT = 'pass the id that enqueue returned; a task exists once its transaction has committed, and is deleted some time after it ended';
+    END IF;
+    SELECT left(j.metadata ->> 'cancel_attempted_at', 40) INTO asked FROM sched.river_job AS j WHERE j.id = explain.task_id;
+    because := coalesce(': ' || sched.explain_error(task.error), '.');
+
+    RETURN NEXT format('Task %s of kind %s is %s (queue %s, priority %s).', task.id, task.kind, task.status, task.queue, task.priority);
+    CASE task.status
+        WHEN 'available', 'pending' THEN
+            RETURN NEXT CASE task.status
+                WHEN 'available' THEN format('It waits for a worker, since %s.', sched.explain_time(task.run_at))
+                ELSE 'A River client holds it back until it makes it available itself.'
+            END;
+            RETURN QUERY SELECT sched.explain_wait(task.id);
+        WHEN 'scheduled', 'retryable' THEN
+            RETURN NEXT format('%s %s.', CASE task.status WHEN 'scheduled' THEN 'It is scheduled for' ELSE 'Its next attempt is at' END, sched.explain_time(task.run_at));
+            RETURN QUERY SELECT sched.explain_wait(task.id);
+        WHEN 'running' THEN
+            RETURN QUERY SELECT sched.explain_run(task.id);
+            IF asked IS NOT NULL THEN
+                RETURN NEXT format('Its cancellation was asked for at %s: its worker ends it.', asked);
+            END IF;
+        WHEN 'completed' THEN
+            RETURN NEXT format('It completed at %s, in attempt %s.', sched.explain_time(task.end_time), task.attempt);
+        WHEN 'cancelled' THEN
+            RETURN NEXT format('It was cancelled at %s, %s%s', sched.explain_time(task.end_time),
+                CASE WHEN asked IS NOT NULL THEN 'as was asked for at ' || asked ELSE 'by its app' END, because);
+        WHEN 'discarded' THEN
+            RETURN NEXT format('It was discarded at %s, after %s of %s attempts%s',
+                sched.explain_time(task.end_time), task.attempt, task.max_attempts, because);
+    END CASE;
+
+    RETURN QUERY SELECT a.line FROM sched.explain_attempts(task.id) AS a (line);
+    RETURN NEXT format('It was enqueued at %s by %s.', sched.explain_time(task.created_at), CASE
+        WHEN task.enqueued_by IS NULL THEN 'a River client'
+        ELSE task.enqueued_by || coalesce(' (' || task.enqueued_app || ')', '')
+    END);
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_attempts(id bigint)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    total bigint;
+BEGIN
+    SELECT count(*) INTO total FROM sched.attempt AS a WHERE a.task_id = explain_attempts.id AND a.outcome IS NOT NULL;
+    IF total > 20 THEN
+        RETURN NEXT format('Earlier attempts that are not listed here: %s (see sched.attempt).', total - 20);
+    END IF;
+    RETURN QUERY
+    SELECT format('Attempt %s began at %s on worker %s and %s%s%s', a.attempt, sched.explain_time(a.start_time), a.worker_id || coalesce(' (host ' || w.hostname || ')', ''),
+        CASE a.outcome
+            WHEN 'retry' THEN 'failed'
+            WHEN 'snooze' THEN 'was put off by the app'
+            WHEN 'handback' THEN 'was given back unspent'
+            WHEN 'rescued' THEN 'was lost with its worker'
+            WHEN 'discarded' THEN 'failed for good'
+            WHEN 'cancelled' THEN 'was cancelled'
+            ELSE a.outcome
+        END,
+        ' after ' || round(extract(epoch FROM a.end_time - a.start_time), 3) || ' s',
+        coalesce(': ' || sched.explain_error(a.error), '.'))
+    FROM (
+        SELECT * FROM sched.attempt AS a WHERE a.task_id = explain_attempts.id AND a.outcome IS NOT NULL
+        ORDER BY a.start_time DESC LIMIT 20
+    ) AS a
+    LEFT JOIN sched.worker AS w ON w.id = a.worker_id
+    ORDER BY a.start_time;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_error(error text)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    RETURN regexp_replace(left(error, 500), '\s+', ' ', 'g');
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_run(id bigint)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    task   record;
+    holder sched.worker;
+BEGIN
+    SELECT * INTO task FROM sched.task AS t WHERE t.id = explain_run.id;
+    SELECT * INTO holder FROM sched.worker AS w WHERE w.id = task.worker_id;
+    RETURN NEXT format('Attempt %s of %s runs since %s on worker %s%s.', task.attempt, task.max_attempts, sched.explain_time(task.start_time),
+        task.worker_id, ' (host ' || holder.hostname || ', app ' || holder.app_url || ')');
+    IF task.timeout IS NOT NULL THEN
+        RETURN NEXT format('It may take until %s.', sched.explain_time(task.start_time + task.timeout));
+    END IF;
+    IF holder.id IS NULL THEN
+        RETURN NEXT 'That worker is not in sched.worker: a River client that works tasks by itself, or one that ended long ago.';
+    ELSIF holder.state IN ('evicted', 'done') THEN
+        RETURN NEXT format('That worker is %s since %s: the leading sidecar takes the task from it, once no app holds the task''s row.',
+            holder.state, sched.explain_time(holder.ended_at));
+    ELSIF holder.heartbeat_at <= clock_timestamp() - interval '30 seconds' THEN
+        RETURN NEXT format('That worker has not been heard of since %s: a running sidecar takes the task from it.', sched.explain_time(holder.heartbeat_at));
+    END IF;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_service(task_kind text, task_queue text, selector jsonb, protocol text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+    tally  record;
+BEGIN
+    SELECT q.base, q.selector, q.protocol INTO wanted FROM sched.queue AS q WHERE q.name = task_queue;
+    IF NOT FOUND THEN
+        RETURN NEXT format('Queue %s has no row in sched.queue yet: the leading sidecar makes it within a second.', task_queue);
+        SELECT split_part(task_queue, '|', 1) AS base, explain_service.selector, explain_service.protocol INTO wanted;
+    END IF;
+
+    SELECT
+        count(*) FILTER (WHERE w.up) AS up,
+        count(*) FILTER (WHERE w.state = 'draining') AS draining,
+        count(*) FILTER (WHERE w.up AND w.speaks) AS speaking,
+        count(*) FILTER (WHERE w.up AND w.takes_queue) AS taking_queue,
+        count(*) FILTER (WHERE w.up AND w.takes_kind) AS taking_kind,
+        count(*) FILTER (WHERE w.serves) AS serving,
+        count(*) FILTER (WHERE w.serves AND NOT w.skips) AS willing,
+        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips), 0) AS free,
+        (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id) FILTER (WHERE w.serves AND NOT w.skips))[:5] AS loads,
+        (array_agg(format('The app of worker %s (%s) lacks kind %s: the worker skips it, and asks again within a minute.', w.id, w.app_url, task_kind)
+            ORDER BY w.id) FILTER (WHERE w.serves AND w.skips))[:5] AS skipping,
+        (array_agg(format('Worker %s on %s has not been heard of since %s: it serves nothing.', w.id, w.hostname, sched.explain_time(w.heartbeat_at))
+            ORDER BY w.heartbeat_at DESC) FILTER (WHERE w.silent AND w.matches))[:5] AS silent,
+        (array_agg(format('Worker %s on %s lacks %s.', w.id, w.hostname, w.lacks) ORDER BY w.id) FILTER (WHERE w.up AND NOT w.matches))[:5] AS lacking
+    INTO tally
+    FROM sched.explain_workers(task_kind, wanted.base, wanted.selector, wanted.protocol) AS w;
+
+    IF tally.up = 0 THEN
+        RETURN NEXT 'No sidecar is running that claims tasks.';
+    ELSIF tally.serving = 0 THEN
+        RETURN NEXT format('Live workers: %s. None of them serves it.', tally.up);
+        RETURN QUERY SELECT format('No live worker carries the label %s.', m.label)
+            FROM sched.explain_workers(task_kind, wanted.base, wanted.selector, wanted.protocol) AS w CROSS JOIN unnest(w.missing) AS m (label)
+            WHERE w.up GROUP BY m.label HAVING count(*) = tally.up ORDER BY m.label LIMIT 64;
+        IF tally.speaking = 0 THEN
+            RETURN NEXT format('No live worker speaks %s.', wanted.protocol);
+        END IF;
+        IF tally.taking_queue = 0 THEN
+            RETURN NEXT format('No live worker is configured to serve queue %s.', wanted.base);
+        END IF;
+        IF tally.taking_kind = 0 THEN
+            RETURN NEXT format('No live worker is configured to claim kind %s.', task_kind);
+        END IF;
+        RETURN QUERY SELECT unnest(tally.lacking);
+    ELSIF tally.willing > 0 AND tally.free = 0 THEN
+        RETURN NEXT format('Every worker that serves it is full: %s%s.', array_to_string(tally.loads, ', '),
+            CASE WHEN tally.willing > 5 THEN format(' and %s more', tally.willing - 5) END);
+    ELSIF tally.willing > 0 THEN
+        RETURN NEXT format('Live workers that serve it: %s, with %s free slots.', tally.willing, tally.free);
+    END IF;
+    RETURN QUERY SELECT unnest(tally.skipping || tally.silent);
+    IF tally.serving = 0 AND tally.draining > 0 THEN
+        RETURN NEXT format('Workers that are draining, and claim nothing more: %s.', tally.draining);
+    END IF;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_time(moment timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    distance interval;
+BEGIN
+    IF NOT isfinite(moment) THEN
+        RETURN moment::text;
+    END IF;
+    distance := moment - clock_timestamp();
+    RETURN to_char(moment, 'YYYY-MM-DD HH24:MI:SS.MSOF') || CASE
+        WHEN distance > interval '0' THEN format(' (in %s)', date_trunc('second', distance))
+        ELSE format(' (%s ago)', date_trunc('second', -distance))
+    END;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_wait(id bigint)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    task   record;
+    paused timestamptz;
+    ahead  bigint;
+BEGIN
+    SELECT * INTO task FROM sched.task AS t WHERE t.id = explain_wait.id;
+    SELECT q.paused_at INTO paused FROM sched.river_queue AS q WHERE q.name = task.queue;
+    IF paused IS NOT NULL THEN
+        RETURN NEXT format('Queue %s is paused since %s.', task.queue, sched.explain_time(paused));
+    END IF;
+    IF task.status IN ('scheduled', 'retryable') AND task.run_at <= clock_timestamp() THEN
+        RETURN NEXT 'It is due: any running sidecar makes it available.';
+    END IF;
+    IF task.status = 'pending' OR task.run_at > clock_timestamp() THEN
+        RETURN;
+    END IF;
+    IF task.status = 'available' THEN
+        SELECT count(*) INTO ahead FROM (
+            SELECT FROM sched.river_job AS j
+            WHERE j.state = 'available' AND j.queue = task.queue AND (j.priority, j.scheduled_at, j.id) < (task.priority, task.run_at, task.id)
+            LIMIT 10000
+        ) AS j;
+        RETURN NEXT format('Tasks of its queue that start before it: %s.', CASE WHEN ahead = 10000 THEN '10000 or more' ELSE ahead::text END);
+    END IF;
+    RETURN QUERY SELECT sched.explain_service(task.kind, task.queue, task.selector, task.protocol);
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_workers(task_kind text, base text, selector jsonb, protocol text, OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamp with time zone, OUT running integer, OUT slots integer, OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean, OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT lacks text)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT
+        w.id, w.hostname, w.app_url, w.state, w.heartbeat_at, w.running, w.slots,
+        f.claims AND NOT f.silent, f.claims AND f.silent, f.missing, f.speaks, f.takes_queue, f.takes_kind, m.matches,
+        f.claims AND NOT f.silent AND m.matches, explain_workers.task_kind = ANY (w.skipped_kinds),
+        concat_ws(', ',
+            'label ' || array_to_string(f.missing, ', label '),
+            CASE WHEN NOT f.speaks THEN 'protocol ' || explain_workers.protocol END,
+            CASE WHEN NOT f.takes_queue THEN format('queue %s in its configuration', explain_workers.base) END,
+            CASE WHEN NOT f.takes_kind THEN format('kind %s in its configuration', explain_workers.task_kind) END)
+    FROM sched.worker AS w
+    CROSS JOIN LATERAL (
+        SELECT
+            w.state IN ('pending', 'active') AS claims,
+            w.heartbeat_at <= clock_timestamp() - interval '30 seconds' AS silent,
+            (
+                SELECT array_agg(format('%s=%s', e.key, e.value #>> '{}') ORDER BY e.key) FROM jsonb_each(explain_workers.selector) AS e
+                WHERE NOT w.labels @> jsonb_build_object(e.key, e.value)
+            ) AS missing,
+            explain_workers.protocol = 'any' OR explain_workers.protocol = ANY (w.protocols) AS speaks,
+            w.queues IS NULL OR explain_workers.base = ANY (w.queues) AS takes_queue,
+            w.kinds IS NULL OR explain_workers.task_kind = ANY (w.kinds) AS takes_kind
+    ) AS f
+    CROSS JOIN LATERAL (SELECT f.missing IS NULL AND f.speaks AND f.takes_queue AND f.takes_kind AS matches) AS m
+    WHERE w.state IN ('pending', 'active', 'draining');
 END;
 $function$;
 
@@ -675,6 +1020,16 @@ CREATE OR REPLACE FUNCTION sched.new_task_of(task jsonb)
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+BEGIN
+    RETURN sched.new_task_of(task, NULL::sched.kind);
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.new_task_of(task jsonb, preset sched.kind)
+ RETURNS sched.new_task
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
 DECLARE
     known constant text[] := '{kind,args,queue,priority,run_at,selector,protocol,unique_key,max_attempts,timeout,batch,headers}';
     texts constant text[] := '{kind,queue,protocol,unique_key,batch,run_at,timeout}';
@@ -734,9 +1089,11 @@ BEGIN
         END;
     END IF;
     RETURN sched.new_task(
-        task ->> 'kind', coalesce(task -> 'args', '{}'), task ->> 'queue', (task ->> 'priority')::integer, run_at,
-        nullif(task -> 'selector', 'null'), task ->> 'protocol', task ->> 'unique_key', (task ->> 'max_attempts')::integer,
-        timeout, task ->> 'batch', nullif(task -> 'headers', 'null'));
+        task ->> 'kind', coalesce(task -> 'args', '{}'), coalesce(task ->> 'queue', preset.queue),
+        coalesce((task ->> 'priority')::integer, preset.priority), run_at,
+        coalesce(nullif(task -> 'selector', 'null'), preset.selector), coalesce(task ->> 'protocol', preset.protocol),
+        task ->> 'unique_key', coalesce((task ->> 'max_attempts')::integer, preset.max_attempts),
+        coalesce(timeout, preset.timeout), task ->> 'batch', nullif(task -> 'headers', 'null'));
 END;
 $function$;
 
@@ -1129,6 +1486,7 @@ CREATE VIEW sched.batch AS
 
 -- Triggers
 
+CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 CREATE TRIGGER setting_stamp BEFORE UPDATE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 
 -- Comments
@@ -1176,12 +1534,30 @@ COMMENT ON COLUMN sched.goose_db_version.id IS 'Order in which they were.';
 COMMENT ON COLUMN sched.goose_db_version.version_id IS 'Number of the migration.';
 COMMENT ON COLUMN sched.goose_db_version.is_applied IS 'Always true.';
 COMMENT ON COLUMN sched.goose_db_version.tstamp IS 'When, in UTC.';
+COMMENT ON TABLE sched.kind IS 'Defaults of a kind of task: what an enqueue leaves out is taken from here. A change holds from the next enqueue on; retry delays, from the next failure on. NULL in a column: not set.';
+COMMENT ON COLUMN sched.kind.kind IS 'Kind of task.';
+COMMENT ON COLUMN sched.kind.description IS 'What it is, for people.';
+COMMENT ON COLUMN sched.kind.queue IS 'Queue (base name) of its tasks.';
+COMMENT ON COLUMN sched.kind.selector IS 'Labels that its workers must carry, as an object of strings.';
+COMMENT ON COLUMN sched.kind.protocol IS 'Protocol that its workers must speak: any, http, grpc or exec.';
+COMMENT ON COLUMN sched.kind.priority IS 'Priority of its tasks: 1 starts first, 4 last.';
+COMMENT ON COLUMN sched.kind.timeout IS 'Time that an attempt may take; above 0, up to 7 days.';
+COMMENT ON COLUMN sched.kind.max_attempts IS 'Attempts after which a failing task is discarded, 1 to 32767.';
+COMMENT ON COLUMN sched.kind.retry_base IS 'Wait after the first failure; 1 millisecond to 7 days.';
+COMMENT ON COLUMN sched.kind.retry_cap IS 'Longest wait between attempts; 1 millisecond to 7 days, not under retry_base.';
+COMMENT ON COLUMN sched.kind.retry_factor IS 'What each further failure multiplies the wait with; 1 to 100.';
+COMMENT ON COLUMN sched.kind.retry_jitter IS 'Part of the wait by which it may be shorter or longer; 0 to under 1.';
+COMMENT ON COLUMN sched.kind.pinned IS 'An operator''s row: sched apply never changes it.';
+COMMENT ON COLUMN sched.kind.updated_at IS 'When the row was last changed.';
+COMMENT ON COLUMN sched.kind.updated_by IS 'Login role that last changed it.';
 COMMENT ON TABLE sched.queue IS 'One row per queue that ever held a task: what a worker must offer to serve it.';
 COMMENT ON COLUMN sched.queue.name IS 'Name as in river_job.queue: sched.queue_name(base, selector, protocol).';
 COMMENT ON COLUMN sched.queue.base IS 'Name that enqueue was given.';
 COMMENT ON COLUMN sched.queue.selector IS 'Label pairs that a worker must all carry; empty for any worker.';
 COMMENT ON COLUMN sched.queue.protocol IS 'Protocol that a worker must speak; any for no demand.';
 COMMENT ON COLUMN sched.queue.created_at IS 'When the queue was first used.';
+COMMENT ON COLUMN sched.queue.description IS 'What it is for, for people.';
+COMMENT ON COLUMN sched.queue.pinned IS 'An operator''s row: sched apply never changes it.';
 COMMENT ON TABLE sched.river_job IS 'River''s table of jobs: one row per task. Read it through sched.task; add to it with sched.enqueue.';
 COMMENT ON COLUMN sched.river_job.id IS 'Task id.';
 COMMENT ON COLUMN sched.river_job.state IS 'Status.';
@@ -1235,6 +1611,7 @@ COMMENT ON COLUMN sched.setting.value IS 'Its value as JSON.';
 COMMENT ON COLUMN sched.setting.description IS 'What it does, in which unit and range.';
 COMMENT ON COLUMN sched.setting.updated_at IS 'When the value was last changed.';
 COMMENT ON COLUMN sched.setting.updated_by IS 'Login role that last changed it.';
+COMMENT ON COLUMN sched.setting.pinned IS 'An operator''s value: sched apply never changes it.';
 COMMENT ON VIEW sched.task IS 'One row per task. status = ... with or without a bound on start_time, and batch = ..., are served by an index.';
 COMMENT ON COLUMN sched.task.id IS 'Id that enqueue returned.';
 COMMENT ON COLUMN sched.task.kind IS 'Kind of task: which handler of the app runs it.';
@@ -1287,6 +1664,7 @@ COMMENT ON COLUMN sched.worker.mem IS 'Memory use of the app, 0 to 1.';
 COMMENT ON COLUMN sched.worker.load_percent IS 'Resource load of the app, 0 to 100.';
 COMMENT ON COLUMN sched.worker.rtt_ms IS 'Round trip to the database in milliseconds.';
 COMMENT ON COLUMN sched.worker.polling IS 'Whether it polls by itself at present, so that an enqueue need not wake it.';
+COMMENT ON COLUMN sched.worker.skipped_kinds IS 'Kinds that its app answered 404 to: not claimed for now, and asked for again within a minute.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
@@ -1294,10 +1672,19 @@ COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running ta
 COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema; a program compares it with the range it works with.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
 COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing more and end what it runs. Returns its state after it: draining, done or evicted. SC404 if there is no such worker.';
-COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments.';
-COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id.';
+COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one.';
+COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one.';
+COMMENT ON FUNCTION sched.explain_attempts(bigint) IS 'Internal: the attempts of a task that have ended, one a line.';
+COMMENT ON FUNCTION sched.explain_error(text) IS 'Internal: an error as one line.';
+COMMENT ON FUNCTION sched.explain_run(bigint) IS 'Internal: who runs a task, and until when, a statement a line.';
+COMMENT ON FUNCTION sched.explain_service(text,text,jsonb,text) IS 'Internal: who could claim a task, or what nobody offers, a statement a line.';
+COMMENT ON FUNCTION sched.explain_time(timestamp with time zone) IS 'Internal: a time as sched.explain writes it.';
+COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still waiting, a statement a line.';
+COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
+COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
-COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: checks one element of enqueue_many''s array and derives its row.';
+COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
+COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
 COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Internal: message and hint of what is wrong with a selector or headers object, or NULL.';
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
@@ -1305,6 +1692,7 @@ COMMENT ON FUNCTION sched.queue_name(text,jsonb,text) IS 'Name of the queue for 
 COMMENT ON FUNCTION sched.refuse_lease(bigint,text) IS 'Internal: raises SC404 or SC409 with what became of an attempt whose lease is lost.';
 COMMENT ON FUNCTION sched.retry(bigint) IS 'Makes a waiting or ended task run again now, with one more attempt if all are spent. SC404 unknown, SC423 running, SC410 unique key taken by another unfinished task.';
 COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) IS 'River''s: whether a unique key holds in a status. Predicate of river_job_unique_idx.';
-COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting: who changed a value, and when.';
+COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
+COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
 COMMENT ON TRIGGER setting_stamp ON sched.setting IS 'Stamps updated_at and updated_by.';

@@ -23,6 +23,9 @@ type Querier interface {
 	// Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
 	// find the line at fault.
 	JSONCheck(ctx context.Context, value string) (bool, error)
+	// The kinds that have retry delays of their own. By each sidecar, with its queues.
+	// What a kind leaves to the sidecar's own policy is -1.
+	KindRetry(ctx context.Context) ([]KindRetryRow, error)
 	// Sends a listener its own word back. At each start of listening.
 	ListenProof(ctx context.Context, token string) error
 	// Makes rows for queues that tasks were put in without one. By the leader, each second.
