@@ -56,7 +56,7 @@ func runBesideApp(ctx context.Context, cfg config.Sidecar, opts Options) error {
 		}
 		return err
 	}
-	opts.Logger.InfoContext(ctx, "app started", slog.Int("pid", app.Pid()), slog.String("command", strings.Join(command.Args, " ")))
+	opts.Logger.InfoContext(ctx, "app started", slog.Int("pid", app.Pid()), slog.String("command", command.Args[0]))
 	if opts.AppStarted != nil {
 		opts.AppStarted(app.Kill)
 	}
@@ -78,6 +78,9 @@ func runBesideApp(ctx context.Context, cfg config.Sidecar, opts Options) error {
 		}
 	}
 	byItself := errors.Is(context.Cause(run), errAppEnded)
+	if run.Err() != nil && !opts.UntilEmpty && errors.Is(sidecarErr, context.Canceled) {
+		sidecarErr = nil // it was still starting
+	}
 	if err := stopApp(ctx, app, until, opts.Logger); err != nil {
 		return errors.Join(sidecarErr, err)
 	}

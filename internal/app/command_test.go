@@ -242,6 +242,28 @@ func TestAppThatEndsByItselfEndsTheRun(t *testing.T) {
 	}
 }
 
+func TestAppThatEndsBeforeTheSidecarIsUp(t *testing.T) {
+	t.Parallel()
+	for name, untilEmpty := range map[string]bool{"run": false, "until empty": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			silent, err := net.Listen("tcp", "127.0.0.1:0") // a database that doesn't answer
+			require.NoError(t, err)
+			defer func() { _ = silent.Close() }()
+			r := prepare(t, "")
+			r.opts.App.Args = []string{"true"}
+			r.opts.UntilEmpty = untilEmpty
+			r.cfg.Database.URL = config.DSN("postgres://nobody@" + silent.Addr().String() + "/none?sslmode=disable")
+			r.start(t)
+			if untilEmpty {
+				r.requireExit(t, 1)
+			} else {
+				require.NoError(t, r.ends(t))
+			}
+		})
+	}
+}
+
 func TestAppThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	r := prepare(t, "")

@@ -59,6 +59,9 @@ func Run(ctx context.Context, opts Options) error {
 	s.cfg.Database.URL, s.cfg.Database.ListenURL = config.DSN(postgres.dsn), ""
 	s.console.write(s.banner(postgres, places))
 	err = s.runBeside(ctx, postgres)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // the sidecar was still starting
+	}
 	s.console.say(postgresSource(), "stopping")
 	return errors.Join(err, postgres.stop())
 }
