@@ -53,10 +53,12 @@ type Worker struct {
 
 // Load is the part of a registration that changes.
 type Load struct {
-	Running   int
-	Slots     int
-	Ceiling   int
-	RoundTrip time.Duration // of the previous heartbeat
+	Running int
+	Slots   int
+	Ceiling int
+	// SkippedKinds are not claimed for now because the app lacks them; not nil.
+	SkippedKinds []string
+	RoundTrip    time.Duration // of the previous heartbeat
 }
 
 // Rescued is a task that was taken away from a dead worker.
@@ -139,7 +141,7 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 func (r *Registry) Beat(ctx context.Context, workerID string, load Load) error {
 	n, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
 		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
-		RttMs: float32(load.RoundTrip.Seconds() * 1000),
+		SkippedKinds: load.SkippedKinds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
 	})
 	if err != nil {
 		return fmt.Errorf("heartbeat of worker %s: %w", workerID, err)

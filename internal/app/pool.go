@@ -40,6 +40,20 @@ func openPool(ctx context.Context, cfg config.Database, name string) (*pgxpool.P
 	return pool, nil
 }
 
+// closePool closes the pool, but for connections that don't end in time: those
+// go with the process.
+func closePool(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(poolCloseTimeout):
+	}
+}
+
 // listenConfig says how to connect for notifications; nil: as the pool does.
 func listenConfig(cfg config.Database, name string) (*pgx.ConnConfig, error) {
 	if cfg.ListenURL == "" {

@@ -28,9 +28,13 @@ import (
 
 const (
 	probeInterval = time.Second
-	// stopMargin is the part of the shutdown grace that is kept for handing
-	// tasks back, deregistering and closing; a quarter of a short grace.
-	stopMargin = 5 * time.Second
+	// The last quarter of the shutdown grace, at most stopMarginMax, is kept for
+	// handing tasks back, deregistering and closing. That may take stopMarginMin
+	// in any case, also where a short grace is overrun by it.
+	stopMarginMin = time.Second
+	stopMarginMax = 5 * time.Second
+	// poolCloseTimeout bounds the wait for connections that don't answer.
+	poolCloseTimeout = time.Second
 )
 
 // Options is what a command passes along besides the configuration.
@@ -47,6 +51,9 @@ type Options struct {
 	// AppStarted is told how to end the command and all its descendants at once.
 	// Optional.
 	AppStarted func(kill func())
+
+	// Hurry, when it is closed, ends the shutdown grace at once. Optional.
+	Hurry <-chan struct{}
 
 	// UntilEmpty ends the run when nothing is left that this sidecar could run, as
 	// package remainder has it. The error is then a [remainder.ErrFailed] unless
@@ -78,7 +85,7 @@ func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer closePool(pool)
 	if err := migrations.CheckContract(ctx, pool); err != nil {
 		return err
 	}
@@ -154,9 +161,19 @@ func (s *sidecar) run(ctx context.Context) error {
 		log.InfoContext(ctx, "stopping", slog.Any("reason", context.Cause(ctx)), slog.Duration("grace", s.cfg.ShutdownGrace))
 	case <-partsCtx.Done(): // a part failed
 	}
-	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace-min(stopMargin, s.cfg.ShutdownGrace/4))
+	margin := min(stopMarginMax, s.cfg.ShutdownGrace/4)
+	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownGrace-margin)
 	defer cancel()
-	err := s.governor.Stop(graceCtx)
+	parts.Go(func() error {
+		select {
+		case <-s.opts.Hurry:
+			log.WarnContext(ctx, "told to stop at once: handing running tasks back")
+			cancel()
+		case <-partsCtx.Done():
+		}
+		return nil
+	})
+	err := s.governor.Stop(graceCtx, max(margin, stopMarginMin))
 	stopParts()
 	err = errors.Join(err, parts.Wait())
 	log.InfoContext(ctx, "stopped")

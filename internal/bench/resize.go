@@ -120,7 +120,7 @@ func (r *Runner) resizeRound(ctx context.Context) (result resized, err error) {
 		err = closing(err, func() error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 			defer cancel()
-			return g.Stop(ctx)
+			return g.Stop(ctx, time.Second)
 		})
 	}()
 	watchCtx, stopWatch := context.WithCancel(ctx)

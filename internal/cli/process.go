@@ -50,8 +50,14 @@ func (p Process) execute(root *cobra.Command) int {
 	root.SetFlagErrorFunc(flagError)
 
 	ctx, stop := p.watchSignals(root.Name())
-	defer stop()
 	err := root.ExecuteContext(ctx)
+	if again := stop(); again != nil {
+		if err != nil {
+			fmt.Fprintf(p.Stderr, "%s: %v\n", root.Name(), err)
+		}
+
+		return again.exitCode()
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -80,12 +86,18 @@ func (p Process) execute(root *cobra.Command) int {
 // on its own.
 const sameSignal = 250 * time.Millisecond
 
+// hurryLimit is how long a command that hurries may still take.
+const hurryLimit = 3 * time.Second
+
 // watchSignals returns a context that the first signal ends, with a cause that
-// names it; the second one exits. stop returns when nobody watches any more.
-func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
+// names it. The second one exits: at once, or after a moment for a command that
+// has something to hand back (see [hurry]). stop says that the command has ended,
+// and returns the second signal if there was one.
+func (p Process) watchSignals(name string) (ctx context.Context, stop func() (again *signalError)) {
 	last := &lastResort{}
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), lastResortKey{}, last))
-	done, watched := make(chan struct{}), make(chan struct{})
+	ended, watched := make(chan struct{}), make(chan struct{})
+	var again *signalError // read after watched is closed
 
 	go func() {
 		defer close(watched)
@@ -93,37 +105,46 @@ func (p Process) watchSignals(name string) (ctx context.Context, stop func()) {
 		var at time.Time
 		for {
 			select {
-			case <-done:
+			case <-ended:
 				return
 			case sig := <-p.Signals:
 				err := &signalError{sig}
-				if first == sig && time.Since(at) < sameSignal {
+				switch {
+				case first == nil:
+					first, at = sig, time.Now()
+					cancel(err)
+
+					continue
+				case first == sig && time.Since(at) < sameSignal:
 					continue
 				}
-				if first != nil {
-					last.run()
-					fmt.Fprintf(p.Stderr, "%s: %v again: exiting at once\n", name, err)
-					p.Exit(err.exitCode())
-
+				again = err
+				if last.hurry(ended) {
 					return
 				}
-				first, at = sig, time.Now()
-				cancel(err)
+				last.run()
+				fmt.Fprintf(p.Stderr, "%s: %v again: exiting at once\n", name, err)
+				p.Exit(err.exitCode())
+
+				return
 			}
 		}
 	}()
 
-	return ctx, func() {
-		close(done)
+	return ctx, func() *signalError {
+		close(ended)
 		<-watched
 		cancel(nil)
+
+		return again
 	}
 }
 
-// lastResort is what must be done before the second signal exits.
+// lastResort is what is done when the second signal comes.
 type lastResort struct {
-	mu sync.Mutex
-	do func()
+	mu      sync.Mutex
+	do      func()
+	hurried chan struct{} // nil: nobody asked
 }
 
 type lastResortKey struct{}
@@ -134,6 +155,39 @@ func beforeExit(ctx context.Context, do func()) {
 		last.mu.Lock()
 		defer last.mu.Unlock()
 		last.do = do
+	}
+}
+
+// hurry returns a channel that a second signal closes. The command that asked for
+// it is then given a moment to end by itself.
+func hurry(ctx context.Context) <-chan struct{} {
+	last, ok := ctx.Value(lastResortKey{}).(*lastResort)
+	if !ok {
+		return nil
+	}
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if last.hurried == nil {
+		last.hurried = make(chan struct{})
+	}
+
+	return last.hurried
+}
+
+// hurry has the command hurry, and reports whether it ended in time.
+func (l *lastResort) hurry(ended <-chan struct{}) bool {
+	l.mu.Lock()
+	hurried := l.hurried
+	l.mu.Unlock()
+	if hurried == nil {
+		return false
+	}
+	close(hurried)
+	select {
+	case <-ended:
+		return true
+	case <-time.After(hurryLimit):
+		return false
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 const runHelp = `Runs the sidecar. SIGTERM or SIGINT drains it: it stops claiming, lets running
 tasks finish for shutdown_grace, hands the rest back unspent, and exits with 0. A
-second signal ends it at once; others then take over its tasks after evict_after.
+second signal ends the grace: it hands back at once, and exits with 130 or 143.
 
 With a command, that is the app, and both are one: it is started, nothing is
 claimed before it answers, and after the sidecar has drained it gets SIGTERM, in
@@ -58,6 +58,7 @@ func runCommand(environ []string, run runFunc) *cobra.Command {
 			Stdout:     cmd.OutOrStdout(),
 			UntilEmpty: untilEmpty,
 		}
+		opts.Hurry = hurry(cmd.Context())
 		if len(args) > 0 {
 			opts.App = &supervise.Command{
 				Args: args, Env: environ,

@@ -130,7 +130,7 @@ func timingFields() []Field {
 		},
 		{
 			Key: "shutdown_grace", Min: 0, Max: hourNs,
-			Doc:    "How long running tasks may take to finish at a shutdown; what is left is handed back unspent. Not above the grace period of whatever stops the process (Kubernetes: 30s).",
+			Doc:    "How long a shutdown may take. Running tasks may finish in all but its last quarter (at most 5s), in which what is left is handed back unspent. Not above the grace period of whatever stops the process (Kubernetes: 30s).",
 			Advice: "0 hands everything back at once",
 		},
 	}

@@ -16,11 +16,11 @@ import (
 func (g *Governor) SettleAccepted(ctx context.Context, taskID int64, lease jobs.Lease, outcome jobs.Outcome) error {
 	x := g.running.get(leaseKey{taskID, lease.AttemptedAt.UnixMicro()})
 	if outcome.Kind == jobs.OutcomeRetry && outcome.Delay == 0 {
-		failures := 0
+		kind, failures := "", 0
 		if x != nil {
-			failures = x.task.Attempt - 1
+			kind, failures = x.task.Kind, x.task.Attempt-1
 		}
-		outcome.Delay = g.config.Retry.Delay(failures, rand.Float64())
+		outcome.Delay = g.retryDelay(kind, failures, rand.Float64())
 	}
 	result, err := g.settler.Settle(ctx, jobs.Settlement{TaskID: taskID, Lease: lease, Outcome: outcome})
 	if err != nil {

@@ -56,28 +56,57 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 			return nil
 		}
 	}
-	worker := g.workerID()
-	started := time.Now()
-	rows, err := g.q.TaskClaim(ctx, dbq.TaskClaimParams{
-		Queues: *queues, Kinds: g.config.Kinds, SkipKinds: g.skips.active(started), Max: int32(n), WorkerID: worker,
-	})
-	g.slots.free(n - len(rows))
+	worker, sent := g.workerID(), time.Now()
+	rows, full, err := g.claimRows(ctx, worker, *queues, n)
 	if err != nil {
 		// The statement may have been committed although its answer is lost.
 		g.claimInDoubt = true
 		g.logClaimError(ctx, err)
-		return nil
+	} else {
+		g.claimErrorLogged = false
+		g.metrics.claims.Inc()
 	}
-	g.claimErrorLogged = false
-	g.metrics.claims.Inc()
+	if len(rows) > 0 && !g.owns(worker) {
+		// Others may have these tasks by now: this answer took its time, or this
+		// process was suspended. What is still ours is handed back.
+		g.config.Logger.WarnContext(ctx, "claim dropped: its answer came when this worker may have been evicted",
+			slog.Int("tasks", len(rows)), slog.Duration("after", time.Since(sent)))
+		g.claimInDoubt = true
+		rows = nil
+	}
+	g.slots.free(n - len(rows))
 	g.metrics.claimed.Add(float64(len(rows)))
-	if len(rows) == n {
+	if full {
 		g.more.Store(true)
 		if taken, limit := g.slots.counts(); taken < limit {
 			g.pilot.wake() // slots became free while this claim was under way
 		}
 	}
 	return g.begin(worker, rows, time.Now())
+}
+
+// claimRows claims up to n tasks: one of a kind that the app lacked, if it is
+// time to ask again, and the others. It reports whether more may be waiting.
+func (g *Governor) claimRows(ctx context.Context, worker string, queues []string, n int) (rows []dbq.TaskClaimRow, full bool, err error) {
+	if kind := g.skips.probe(time.Now()); kind != "" {
+		rows, err = g.q.TaskClaim(ctx, dbq.TaskClaimParams{
+			Queues: queues, Kinds: []string{kind}, SkipKinds: []string{}, Max: 1, WorkerID: worker,
+		})
+		if err != nil || len(rows) == n {
+			return rows, true, err
+		}
+	}
+	n -= len(rows)
+	others, err := g.q.TaskClaim(ctx, dbq.TaskClaimParams{
+		Queues: queues, Kinds: g.config.Kinds, SkipKinds: g.skips.list(), Max: int32(n), WorkerID: worker,
+	})
+	return append(rows, others...), len(others) == n, err
+}
+
+// owns reports whether what the worker claimed is still its own for certain: it
+// is the current registration, and its last heartbeat is fresher than the fence.
+func (g *Governor) owns(worker string) bool {
+	return worker == g.workerID() && time.Since(*g.lastBeat.Load()) < g.config.FenceAfter
 }
 
 // begin registers the claimed tasks as running and wraps them for River.

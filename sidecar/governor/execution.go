@@ -160,6 +160,9 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 			outcome = jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("the sidecar's dispatcher panicked: %v", recovered)}
 		}
 	}()
+	if !g.owns(x.task.Lease.WorkerID) {
+		return jobs.Outcome{Kind: jobs.OutcomeHandBack} // this process was suspended since the claim
+	}
 	ctx := x.ctx
 	if !x.task.Deadline.IsZero() {
 		var stop context.CancelFunc
@@ -208,7 +211,7 @@ func interrupted(cause error, x *execution) jobs.Outcome {
 // database is away, up to the end of a shutdown.
 func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
 	if outcome.Kind == jobs.OutcomeRetry && outcome.Delay == 0 {
-		outcome.Delay = g.config.Retry.Delay(x.task.Attempt-1, rand.Float64())
+		outcome.Delay = g.retryDelay(x.task.Kind, x.task.Attempt-1, rand.Float64())
 	}
 	result, err := g.settler.Settle(g.settleCtx, jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome})
 	log := g.config.Logger.With(slog.Int64("task_id", x.task.ID), slog.String("kind", x.task.Kind),

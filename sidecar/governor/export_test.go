@@ -1,7 +1,16 @@
 package governor
 
-import "github.com/sched-sidecar/sched/sql/dbq"
+import (
+	"time"
+
+	"github.com/sched-sidecar/sched/sql/dbq"
+)
 
 // WrapQueries lets a test stand between the governor and the database. To be
 // called before Start.
 func (g *Governor) WrapQueries(wrap func(dbq.Querier) dbq.Querier) { g.q = wrap(g.q) }
+
+// RetryDelay is the shortest delay that a kind's policy gives now.
+func (g *Governor) RetryDelay(kind string, failures int) time.Duration {
+	return g.retryDelay(kind, failures, 0)
+}

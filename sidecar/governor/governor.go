@@ -77,10 +77,13 @@ type Governor struct {
 	skips   skips
 	running executions
 	worker  atomic.Pointer[string]
-	queues  atomic.Pointer[[]string] // sorted
-	foreign sync.Map                 // queue names found not to be ours
-	leading atomic.Bool
-	more    atomic.Bool // the last claim may have left something behind
+	// lastBeat is when the last heartbeat that succeeded was sent.
+	lastBeat atomic.Pointer[time.Time]
+	queues   atomic.Pointer[[]string]                    // sorted
+	retries  atomic.Pointer[map[string]jobs.RetryPolicy] // of kinds that have their own
+	foreign  sync.Map                                    // queue names found not to be ours
+	leading  atomic.Bool
+	more     atomic.Bool // the last claim may have left something behind
 	// listening: notifications arrive; otherwise polls cover everything.
 	listening atomic.Bool
 	pending   atomic.Bool // the registration is still to become active
@@ -202,20 +205,17 @@ func (g *Governor) Drain(ctx context.Context) {
 }
 
 // Stop drains: it lets what runs end until ctx is done, then ends the calls and
-// hands their tasks back, writes all outcomes, and ends the registration. After
-// ctx is done it needs at most stopMargin. Calling it again returns the same.
-func (g *Governor) Stop(ctx context.Context) error {
-	g.stopOnce.Do(func() { g.stopResult = g.stop(ctx) })
+// hands their tasks back, writes all outcomes, and ends the registration, all
+// within margin after that. Calling it again returns the same.
+func (g *Governor) Stop(ctx context.Context, margin time.Duration) error {
+	g.stopOnce.Do(func() { g.stopResult = g.stop(ctx, margin) })
 	return g.stopResult
 }
 
 // drainTimeout bounds telling the fleet, which must not hold up a shutdown.
 const drainTimeout = 2 * time.Second
 
-// stopMargin is what Stop may still take after its context is done.
-const stopMargin = 5 * time.Second
-
-func (g *Governor) stop(ctx context.Context) error {
+func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 	if !g.startedOnce.Load() {
 		return nil
 	}
@@ -226,19 +226,22 @@ func (g *Governor) stop(ctx context.Context) error {
 		g.config.Logger.WarnContext(ctx, "shutdown grace is over: handing running tasks back", slog.Int("tasks", left))
 		g.cancelWork(dispatch.ErrShutdown)
 	}
-	marginCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopMargin)
+	marginCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin)
 	defer cancel()
 	g.waitIdle(marginCtx)
-	var err error
+	var errs []error
 	if left = g.running.count(); left > 0 {
-		err = fmt.Errorf("%d outcomes could not be written; their tasks run again after this worker's eviction", left)
-	} else if _, moveErr := g.registry.Move(marginCtx, g.workerID(), routing.StateDone, "stopped"); moveErr != nil {
-		err = moveErr
+		errs = append(errs, fmt.Errorf("%d outcomes could not be written; their tasks run again after this worker's eviction", left))
+	} else if _, err := g.registry.Move(marginCtx, g.workerID(), routing.StateDone, "stopped"); err != nil {
+		errs = append(errs, fmt.Errorf("the fleet doesn't know that this worker stopped, and will evict it: %w", err))
 	}
 	g.giveUp()
 	g.cancelWork(dispatch.ErrShutdown)
 	g.stopLoops()
-	return errors.Join(err, g.client.StopAndCancel(marginCtx), g.loops.Wait())
+	if err := g.client.StopAndCancel(marginCtx); err != nil {
+		errs = append(errs, fmt.Errorf("River's client did not stop in time: %w", err))
+	}
+	return errors.Join(append(errs, g.loops.Wait())...)
 }
 
 // waitIdle waits until nothing runs or ctx is done.
@@ -303,10 +306,10 @@ type Status struct {
 
 // Status returns the current state.
 func (g *Governor) Status() Status {
-	taken, limit := g.slots.counts()
+	_, limit := g.slots.counts()
 	status := Status{
-		Running: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
-		SkippedKinds: g.skips.active(time.Now()), Queues: *g.queues.Load(), Leading: g.leading.Load(), Listening: g.listening.Load(),
+		Running: g.running.count(), Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
+		SkippedKinds: g.skips.list(), Queues: *g.queues.Load(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {
 		status.WorkerID = *id

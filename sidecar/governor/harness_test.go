@@ -120,7 +120,7 @@ func start(t *testing.T, config governor.Config) *governor.Governor {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
-		_ = g.Stop(ctx) // tests about stopping look at the error themselves
+		_ = g.Stop(ctx, patience) // tests about stopping look at the error themselves
 	})
 	return g
 }

@@ -10,7 +10,7 @@ import (
 // The governor's own holds. Others may set further ones by name.
 const (
 	holdStarting = "starting"
-	holdFenced   = "fenced"
+	holdFenced   = "no contact with Postgres"
 	holdDraining = "draining"
 )
 
@@ -70,8 +70,9 @@ const (
 	skipBackoffMax = time.Minute
 )
 
-// skips remembers the kinds that the app turned out not to have. Such a kind is
-// not claimed until its backoff is over; each further refusal doubles it.
+// skips remembers the kinds that the app turned out not to have. They are left
+// out of claims, but for one task of the kind each time its backoff is over: if
+// the app refuses that too, the backoff doubles.
 type skips struct {
 	mu    sync.Mutex
 	kinds map[string]skip
@@ -80,24 +81,25 @@ type skips struct {
 type skip struct {
 	until   time.Time
 	backoff time.Duration
+	probing bool // a task was asked for since the last refusal
 }
 
-// refuse records that the app lacks the kind and returns how long it is skipped.
-// Refusals of tasks that were already on their way when the skip began don't
-// extend it.
-func (s *skips) refuse(kind string, now time.Time) (backoff time.Duration, isNew bool) {
+// refuse records that the app lacks the kind, and returns for how long it is
+// skipped. It is not news when the refused task was claimed before the skip began.
+func (s *skips) refuse(kind string, now time.Time) (backoff time.Duration, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kinds == nil {
 		s.kinds = map[string]skip{}
 	}
 	current, known := s.kinds[kind]
-	if known && now.Before(current.until) {
-		return current.until.Sub(now), false
-	}
-	backoff = skipBackoffMin
-	if known {
+	switch {
+	case !known:
+		backoff = skipBackoffMin
+	case current.probing:
 		backoff = min(2*current.backoff, skipBackoffMax)
+	default:
+		return current.until.Sub(now), false
 	}
 	s.kinds[kind] = skip{until: now.Add(backoff), backoff: backoff}
 	return backoff, true
@@ -110,16 +112,24 @@ func (s *skips) accept(kind string) {
 	delete(s.kinds, kind)
 }
 
-// active lists the kinds to leave out now, sorted; never nil.
-func (s *skips) active(now time.Time) []string {
+// probe returns a kind of which one task should be asked for now, or "".
+func (s *skips) probe(now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kinds := []string{}
-	for kind, skip := range s.kinds {
-		if now.Before(skip.until) {
-			kinds = append(kinds, kind)
+	for kind, current := range s.kinds {
+		if !now.Before(current.until) {
+			s.kinds[kind] = skip{until: now.Add(current.backoff), backoff: current.backoff, probing: true}
+			return kind
 		}
 	}
+	return ""
+}
+
+// list returns the kinds that are skipped, sorted; never nil.
+func (s *skips) list() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kinds := slices.AppendSeq(make([]string, 0, len(s.kinds)), maps.Keys(s.kinds))
 	slices.Sort(kinds)
 	return kinds
 }

@@ -69,7 +69,7 @@ func TestStopLetsTasksEndAndHandsTheRestBack(t *testing.T) {
 	b.next(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
-	go func() { stopped <- g.Stop(ctx) }()
+	go func() { stopped <- g.Stop(ctx, patience) }()
 	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
 	eventually(t, func() bool {
 		return state(t, pool, ends) == "completed" || state(t, pool, stays) == "completed"

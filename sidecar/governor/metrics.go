@@ -60,8 +60,8 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 		m.settled, m.rescued, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
 		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
-		gauge("tasks_running", "Slots taken.", func() float64 { taken, _ := g.slots.counts(); return float64(taken) }),
-		gauge("kinds_skipped", "Kinds that are not claimed now because the app lacks them.", func() float64 { return float64(len(g.skips.active(time.Now()))) }),
+		gauge("tasks_running", "Tasks that hold a slot: being dispatched or settled.", func() float64 { return float64(g.running.count()) }),
+		gauge("kinds_skipped", "Kinds that are not claimed now because the app lacks them.", func() float64 { return float64(len(g.skips.list())) }),
 		gauge("listening", "1 while notifications arrive; 0 while this sidecar only polls.", func() float64 {
 			if g.listening.Load() {
 				return 1

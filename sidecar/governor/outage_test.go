@@ -60,7 +60,7 @@ func TestTasksOfAClaimWhoseAnswerWasLostAreHandedBack(t *testing.T) {
 	require.False(t, db.lose.Load(), "an answer was lost")
 	require.Equal(t, 1, column[int](t, pool, id, "attempt"), "no attempt is spent")
 	require.EqualValues(t, 1, d.calls.Load())
-	require.NoError(t, g.Stop(t.Context()))
+	require.NoError(t, g.Stop(t.Context(), patience))
 }
 
 func TestFenceAndReturnAfterAnOutage(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFenceAndReturnAfterAnOutage(t *testing.T) {
 	require.NoError(t, server.Kill())
 	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete} // this outcome has to wait for Postgres
 	eventually(t, func() bool { return len(g.Status().Holds) > 0 }, "the sidecar fences itself")
-	require.Equal(t, []string{"fenced"}, g.Status().Holds)
+	require.Equal(t, []string{"no contact with Postgres"}, g.Status().Holds)
 	require.Equal(t, 2, g.Status().Running, "outcomes that can't be written keep their slots")
 
 	require.NoError(t, server.Restart(ctx))

@@ -12,11 +12,13 @@ const (
 	queuesTimeout  = 5 * time.Second
 )
 
-// watchQueues keeps the list of queues that this worker serves up to date.
+// watchQueues keeps the list of queues that this worker serves, and what kinds
+// set for themselves, up to date.
 func (g *Governor) watchQueues(ctx context.Context) error {
 	for {
 		if !g.holds.has(holdFenced) {
 			g.refreshQueues(ctx)
+			g.refreshKinds(ctx)
 		}
 		if !sleep(ctx, queuesInterval) {
 			return nil

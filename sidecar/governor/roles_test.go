@@ -53,5 +53,5 @@ func TestRunsWithTheRightsOfTheSidecarRole(t *testing.T) {
 		require.NoError(t, owner.QueryRow(ctx, `select count(*) from sched.task where kind = 'foreign' and status = 'completed'`).Scan(&done))
 		return done == 1
 	}, "a task that a River client put into a queue of its own is found")
-	require.NoError(t, g.Stop(ctx))
+	require.NoError(t, g.Stop(ctx, patience))
 }

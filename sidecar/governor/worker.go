@@ -21,9 +21,11 @@ func (g *Governor) register(ctx context.Context) error {
 		Version: g.config.Version, AppURL: g.config.AppURL, Labels: g.config.Labels, Queues: g.config.Queues,
 		Kinds: g.config.Kinds, Protocols: g.config.Protocols, Slots: limit, Ceiling: g.config.Ceiling,
 	}
+	started := time.Now()
 	if err := g.registry.Register(ctx, worker); err != nil {
 		return err
 	}
+	g.lastBeat.Store(&started)
 	g.worker.Store(&worker.ID)
 	g.pending.Store(true)
 	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
@@ -45,23 +47,22 @@ func (g *Governor) activate(ctx context.Context) error {
 // beat keeps the registration alive, and fences this sidecar off when it can't:
 // before anybody may evict it, it claims nothing and has ended its calls.
 func (g *Governor) beat(ctx context.Context) error {
-	lastSuccess := time.Now()
 	var roundTrip time.Duration
 	for {
 		// The wait ends early when the fence is due, so that it falls on time.
 		next := g.config.HeartbeatInterval
-		if until := g.config.FenceAfter - time.Since(lastSuccess); until > 0 {
+		if until := g.config.FenceAfter - time.Since(*g.lastBeat.Load()); until > 0 {
 			next = min(next, until)
 		}
 		if !sleep(ctx, next) {
 			return nil
 		}
-		if time.Since(lastSuccess) >= g.config.FenceAfter {
+		if time.Since(*g.lastBeat.Load()) >= g.config.FenceAfter {
 			g.fence(ctx)
 		}
 		// A beat that hangs must not outlast the fence either.
 		limit := g.config.HeartbeatInterval
-		if until := g.config.FenceAfter - time.Since(lastSuccess); until > 0 {
+		if until := g.config.FenceAfter - time.Since(*g.lastBeat.Load()); until > 0 {
 			limit = min(limit, until)
 		}
 		started := time.Now()
@@ -69,11 +70,10 @@ func (g *Governor) beat(ctx context.Context) error {
 		switch {
 		case err == nil:
 			roundTrip = time.Since(started)
-			lastSuccess = started
 			g.unfence(ctx)
 		case ctx.Err() == nil && !g.holds.has(holdFenced):
 			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
-				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(lastSuccess)))
+				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(*g.lastBeat.Load())))
 		}
 	}
 }
@@ -82,9 +82,13 @@ func (g *Governor) beat(ctx context.Context) error {
 func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	taken, slots := g.slots.counts()
-	err := g.registry.Beat(ctx, g.workerID(), routing.Load{Running: taken, Slots: slots, Ceiling: g.config.Ceiling, RoundTrip: roundTrip})
+	_, slots := g.slots.counts()
+	started := time.Now()
+	err := g.registry.Beat(ctx, g.workerID(), routing.Load{
+		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), RoundTrip: roundTrip,
+	})
 	if err == nil {
+		g.lastBeat.Store(&started)
 		return g.activate(ctx)
 	}
 	if !errors.Is(err, routing.ErrEvicted) {

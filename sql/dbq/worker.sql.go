@@ -72,16 +72,18 @@ SET heartbeat_at = clock_timestamp(),
     running = $1,
     slots = $2,
     ceiling = $3,
-    rtt_ms = $4
-WHERE w.id = $5 AND w.state IN ('pending', 'active', 'draining')
+    skipped_kinds = $4::text[],
+    rtt_ms = $5
+WHERE w.id = $6 AND w.state IN ('pending', 'active', 'draining')
 `
 
 type WorkerBeatParams struct {
-	Running int32
-	Slots   int32
-	Ceiling int32
-	RttMs   float32
-	ID      string
+	Running      int32
+	Slots        int32
+	Ceiling      int32
+	SkippedKinds []string
+	RttMs        float32
+	ID           string
 }
 
 // One heartbeat with the load. Zero rows: evicted, register anew.
@@ -90,6 +92,7 @@ func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (int64, 
 		arg.Running,
 		arg.Slots,
 		arg.Ceiling,
+		arg.SkippedKinds,
 		arg.RttMs,
 		arg.ID,
 	)

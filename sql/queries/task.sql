@@ -82,6 +82,7 @@ held AS MATERIALIZED (
 decided AS MATERIALIZED (
     SELECT i.*,
         h.attempt,
+        clock_timestamp() AS at,
         -- A cancel that was asked for while the attempt ran wins over any
         -- outcome that would run the task again.
         CASE
@@ -105,9 +106,9 @@ settled AS (
     UPDATE sched.river_job AS j
     SET state = d.new_state,
         attempt = CASE WHEN d.outcome IN ('snooze', 'handback') THEN greatest(j.attempt - 1, 0) ELSE j.attempt END,
-        finalized_at = CASE WHEN d.new_state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
+        finalized_at = CASE WHEN d.new_state IN ('completed', 'cancelled', 'discarded') THEN d.at END,
         scheduled_at = CASE
-            WHEN d.new_state IN ('retryable', 'scheduled') THEN clock_timestamp() + d.delay_ms * interval '1 millisecond'
+            WHEN d.new_state IN ('retryable', 'scheduled') THEN d.at + d.delay_ms * interval '1 millisecond'
             ELSE j.scheduled_at
         END,
         errors = CASE
@@ -124,12 +125,12 @@ settled AS (
         END
     FROM decided AS d
     WHERE j.id = d.id
-    RETURNING j.id, j.queue, j.state, d.worker_id, d.attempted_at, d.outcome, d.error, d.attempt
+    RETURNING j.id, j.queue, j.state, d.worker_id, d.attempted_at, d.outcome, d.error, d.attempt, d.at
 ),
 
 logged AS (
     INSERT INTO sched.attempt_log (task_id, attempt, worker_id, started_at, ended_at, outcome, error)
-    SELECT s.id, s.attempt, s.worker_id, s.attempted_at, clock_timestamp(), s.outcome, nullif(s.error, '')
+    SELECT s.id, s.attempt, s.worker_id, s.attempted_at, s.at, s.outcome, nullif(s.error, '')
     FROM settled AS s
     WHERE s.state IN ('available', 'retryable', 'scheduled')
     ON CONFLICT DO NOTHING

@@ -27,6 +27,7 @@ SET heartbeat_at = clock_timestamp(),
     running = @running,
     slots = @slots,
     ceiling = @ceiling,
+    skipped_kinds = @skipped_kinds::text[],
     rtt_ms = @rtt_ms
 WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining');
 
