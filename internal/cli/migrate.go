@@ -25,13 +25,18 @@ import (
 type migrateOptions struct {
 	migrations.Options
 
-	dsn string
-	to  int64
-	yes bool
+	dsn  string
+	to   int64
+	yes  bool
+	json bool
 }
 
 func (o *migrateOptions) addDSN(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.dsn, "dsn", "", "Postgres connection string (SCHED_DATABASE_URL, DATABASE_URL, PG*)")
+}
+
+func (o *migrateOptions) addJSON(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line, for programs")
 }
 
 func (o *migrateOptions) addRoles(cmd *cobra.Command) {
@@ -159,6 +164,7 @@ func migrateStatusCommand(environ []string) *cobra.Command {
 		Args:  noArgs,
 	}
 	o.addDSN(cmd)
+	o.addJSON(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		dsn, err := config.LoadDSN(o.dsn, environ)
 		if err != nil {
@@ -167,6 +173,9 @@ func migrateStatusCommand(environ []string) *cobra.Command {
 		list, err := migrations.Status(cmd.Context(), dsn.Reveal())
 		if err != nil {
 			return err
+		}
+		if o.json {
+			return objectsOfMigrations(newScreen(cmd, environ, true), list)
 		}
 
 		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -185,6 +194,28 @@ func migrateStatusCommand(environ []string) *cobra.Command {
 	return cmd
 }
 
+// objectsOfMigrations prints a migration a line, for programs.
+func objectsOfMigrations(s *screen, list []migrations.Migration) error {
+	for _, m := range list {
+		var at *time.Time
+		if m.Applied {
+			utc := m.AppliedAt.UTC()
+			at = &utc
+		}
+		err := s.object(struct {
+			Version   int64      `json:"version"`
+			Name      string     `json:"name"`
+			Applied   bool       `json:"applied"`
+			AppliedAt *time.Time `json:"applied_at"`
+		}{m.Version, m.Name, m.Applied, at})
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
 func migrateVersionCommand(environ []string) *cobra.Command {
 	var o migrateOptions
 	cmd := &cobra.Command{
@@ -193,13 +224,26 @@ func migrateVersionCommand(environ []string) *cobra.Command {
 		Args:  noArgs,
 	}
 	o.addDSN(cmd)
+	o.addJSON(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		dsn, err := config.LoadDSN(o.dsn, environ)
 		if err != nil {
 			return err
 		}
 
-		return printVersion(cmd.Context(), cmd.OutOrStdout(), dsn)
+		if !o.json {
+			return printVersion(cmd.Context(), cmd.OutOrStdout(), dsn)
+		}
+		info, err := migrations.Version(cmd.Context(), dsn.Reveal())
+		if err != nil {
+			return err
+		}
+
+		return newScreen(cmd, environ, true).object(struct {
+			Current  int64 `json:"current"`
+			Latest   int64 `json:"latest"`
+			Contract int   `json:"contract"`
+		}{info.Current, info.Latest, info.Contract})
 	}
 
 	return cmd

@@ -12,17 +12,25 @@ func Sched(p Process) int {
 func schedCommand(environ []string) *cobra.Command {
 	root := group("sched", "Operates the tasks of a Postgres database",
 		devCommand(environ),
+		enqueueCommand(environ),
+		tasksCommand(environ),
+		explainCommand(environ),
+		workersCommand(environ),
+		queuesCommand(environ),
+		batchesCommand(environ),
 		migrateCommand(environ),
 		doctorCommand(environ),
 		benchCommand(environ),
+		completionCommand(),
 		versionCommand("sched"),
 	)
-	root.Long = `sched operates what sched-sidecar runs on: it makes and upgrades the schema sched.
+	root.Long = `sched operates what sched-sidecar runs on: it makes and upgrades the schema sched,
+enqueues tasks, and shows and changes tasks, workers, queues and batches.
 
 The database is that of --dsn, SCHED_DATABASE_URL (or the file that
 SCHED_DATABASE_URL_FILE names), DATABASE_URL or the PG* variables, in this order.
 
-` + exitCodesHelp
+` + schedExitCodesHelp
 
 	return root
 }

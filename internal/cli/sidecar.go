@@ -102,14 +102,28 @@ func configPrintCommand(environ []string) *cobra.Command {
 }
 
 func versionCommand(program string) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print which build this is",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", program, version.Get())
+			info := version.Get()
+			if asJSON {
+				return newScreen(cmd, nil, true).object(struct {
+					Program string `json:"program"`
+					Version string `json:"version"`
+					Commit  string `json:"commit"`
+					Dirty   bool   `json:"dirty"`
+					Go      string `json:"go"`
+				}{program, info.Version, info.Commit, info.Dirty, info.Go})
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", program, info)
 
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, for programs")
+
+	return cmd
 }

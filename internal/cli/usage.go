@@ -9,17 +9,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/operator"
+	"github.com/sched-sidecar/sched/jobs"
 )
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
 )
 
 const exitCodesHelp = `Exit codes: 0 done; 1 failed; 2 wrong usage or configuration;
 130 or 143 ended by SIGINT or SIGTERM before it was done.`
+
+const schedExitCodesHelp = `Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 there is no such
+task, worker, queue or batch; 130 or 143 ended by SIGINT or SIGTERM before it was done.`
 
 // usageError is a command line that can't be understood.
 type usageError struct {
@@ -33,8 +39,14 @@ func (e *usageError) Unwrap() error { return e.err }
 func exitCode(err error) int {
 	var usage *usageError
 	var invalid *config.InvalidError
-	if errors.As(err, &usage) || errors.As(err, &invalid) {
+	var line *operator.LineError
+	switch {
+	case errors.As(err, &line): // the data's fault, not the command line's
+		return exitFailed
+	case errors.As(err, &usage), errors.As(err, &invalid), errors.Is(err, operator.ErrInvalid):
 		return exitUsage
+	case errors.Is(err, operator.ErrNotFound), errors.Is(err, jobs.ErrTaskNotFound):
+		return exitNotFound
 	}
 
 	return exitFailed

@@ -169,7 +169,7 @@ func (o *Operator) ChangeMatched(ctx context.Context, action Action, f Filter, i
 			for _, id := range chunk {
 				single, err := o.changeChunk(ctx, action, f.statusArray(), []int64{id})
 				if isOfTask(err) {
-					single = []Change{failure(id, translate(fmt.Sprintf("task %d", id), err))}
+					single = []Change{failure(id, translate(string(action), err))}
 				} else if err != nil {
 					return translate(string(action), err)
 				}

@@ -76,7 +76,7 @@ func TestRetryMatched(t *testing.T) {
 
 	match, err := o.Match(t.Context(), Retry, Filter{Kinds: []string{"mail"}}, MaxMatch)
 	require.NoError(t, err)
-	require.Equal(t, 121, len(match.IDs))
+	require.Len(t, match.IDs, 121)
 
 	// Between the count and the change one runs again and completes, and an app
 	// holds another's row.
@@ -89,7 +89,7 @@ func TestRetryMatched(t *testing.T) {
 	got := outcomes{}
 	require.NoError(t, o.ChangeMatched(t.Context(), Retry, Filter{Kinds: []string{"mail"}}, match.IDs, got.add))
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Equal(t, 121, len(got))
+	require.Len(t, got, 121)
 	require.Equal(t, Skipped, got[first], "no longer discarded")
 	require.Equal(t, Skipped, got[first+1], "held")
 	require.Equal(t, Conflict, got[keyed])

@@ -83,7 +83,7 @@ func (o *Operator) resolve(ctx context.Context, f Filter) (resolved, error) {
 		case err != nil:
 			return r, translate("looking up queues", err)
 		default:
-			r.queues = append(names, f.Queues...)
+			r.queues = slices.Concat(names, f.Queues)
 		}
 	}
 	if f.Worker != "" {

@@ -27,7 +27,7 @@ func TestWorkers(t *testing.T) {
 
 	workers, err := o.Workers(t.Context(), false, 10)
 	require.NoError(t, err)
-	require.Equal(t, 2, len(workers))
+	require.Len(t, workers, 2)
 	require.Equal(t, "w-lives", workers[0].ID)
 	require.True(t, workers[0].Alive)
 	require.Equal(t, 3, workers[0].Running)
@@ -36,7 +36,7 @@ func TestWorkers(t *testing.T) {
 
 	workers, err = o.Workers(t.Context(), true, 10)
 	require.NoError(t, err)
-	require.Equal(t, 3, len(workers))
+	require.Len(t, workers, 3)
 	require.Equal(t, "w-ended", workers[2].ID)
 	require.False(t, workers[2].Alive)
 	require.NotNil(t, workers[2].EndedAt)
@@ -93,7 +93,7 @@ func TestQueues(t *testing.T) {
 
 	queues, err := o.Queues(t.Context(), nil, "", 10, 100)
 	require.NoError(t, err)
-	require.Equal(t, 3, len(queues))
+	require.Len(t, queues, 3)
 	bulk, gpu, theirs := queues[0], queues[1], queues[2]
 	require.Equal(t, "bulk", bulk.Name)
 	require.Equal(t, []int64{4, 1, 1, 1}, []int64{bulk.Available, bulk.Running, bulk.Scheduled, bulk.Retryable})
@@ -109,7 +109,7 @@ func TestQueues(t *testing.T) {
 
 	queues, err = o.Queues(t.Context(), []string{"bulk"}, "", 10, 2)
 	require.NoError(t, err)
-	require.Equal(t, 2, len(queues), "the named one and those derived from it")
+	require.Len(t, queues, 2, "the named one and those derived from it")
 	require.EqualValues(t, 2, queues[0].Available)
 	require.True(t, queues[0].AvailableIsMore)
 	require.False(t, queues[0].RunningIsMore)
@@ -118,7 +118,7 @@ func TestQueues(t *testing.T) {
 
 	queues, err = o.Queues(t.Context(), nil, gpu.Name, 1, 2)
 	require.NoError(t, err)
-	require.Equal(t, 1, len(queues))
+	require.Len(t, queues, 1)
 	require.Equal(t, "theirs", queues[0].Name)
 }
 
@@ -170,7 +170,7 @@ func TestPauseAndResume(t *testing.T) {
 
 	changes, err = o.Pause(t.Context(), []string{"bulk"}, true)
 	require.NoError(t, err)
-	require.Equal(t, 1, len(changes))
+	require.Len(t, changes, 1)
 	require.False(t, changes[0].Changed)
 	require.True(t, since.Equal(*changes[0].PausedAt), "as old as it was")
 	told(1)

@@ -97,7 +97,7 @@ func (r resolved) list(ctx context.Context, q *dbq.Queries, from cursor, limit i
 		statuses = nullText(r.statusArray())
 	}
 	switch {
-	case r.Filter.byStart():
+	case r.byStart():
 		return q.TaskListByStart(ctx, dbq.TaskListByStartParams{
 			Statuses: r.statusArray(), Since: nullTime(r.Since), Until: nullTime(r.Until),
 			Kinds: r.Kinds, Queues: r.queues, Bases: r.bases, Batch: nullText(r.Batch), WorkerID: nullText(r.Worker),

@@ -98,7 +98,7 @@ func TestTasksPageByPage(t *testing.T) {
 		whole, next, err := o.Tasks(t.Context(), tt.filter, "", 100)
 		require.NoError(t, err, name)
 		require.Empty(t, next, name)
-		require.Equal(t, tt.total, len(whole), name)
+		require.Len(t, whole, tt.total, name)
 		for _, size := range []int{1, 3, 7} {
 			var paged []int64
 			for after := ""; ; {
@@ -108,7 +108,7 @@ func TestTasksPageByPage(t *testing.T) {
 				if next == "" {
 					break
 				}
-				require.Equal(t, size, len(tasks), name)
+				require.Len(t, tasks, size, name)
 				after = next
 			}
 			require.Equal(t, ids(whole), paged, "%s by %d", name, size)
