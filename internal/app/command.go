@@ -21,6 +21,8 @@ const (
 	// to end after the sidecar; a quarter of a short grace, but a moment at least.
 	appGraceMax = 5 * time.Second
 	appGraceMin = time.Second
+	// appGraceHurried is what is left of it for somebody in a hurry.
+	appGraceHurried = 200 * time.Millisecond
 )
 
 // errAppEnded is why a run ended whose command ended by itself.
@@ -81,7 +83,7 @@ func runBesideApp(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	if run.Err() != nil && !opts.UntilEmpty && errors.Is(sidecarErr, context.Canceled) {
 		sidecarErr = nil // it was still starting
 	}
-	if err := stopApp(ctx, app, until, opts.Logger); err != nil {
+	if err := stopApp(ctx, app, until, opts); err != nil {
 		return errors.Join(sidecarErr, err)
 	}
 	<-attended
@@ -104,17 +106,35 @@ func exitOf(code int, byItself, untilEmpty bool, sidecarErr error) error {
 }
 
 // stopApp ends the command and its descendants, asking them first.
-func stopApp(ctx context.Context, app *supervise.Process, until time.Time, log *slog.Logger) error {
+func stopApp(ctx context.Context, app *supervise.Process, until time.Time, opts Options) error {
 	stopCtx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
-	defer cancel()
+	stopped, hurried := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(hurried)
+		select {
+		case <-stopped:
+			return
+		case <-opts.Hurry:
+		}
+		select {
+		case <-stopped:
+		case <-time.After(appGraceHurried):
+			cancel()
+		}
+	}()
+	defer func() {
+		close(stopped)
+		<-hurried
+		cancel()
+	}()
 	select {
 	case <-app.Done():
 	default:
-		log.InfoContext(ctx, "stopping the app", slog.Int("pid", app.Pid()), slog.Duration("grace", time.Until(until).Round(time.Millisecond)))
+		opts.Logger.InfoContext(ctx, "stopping the app", slog.Int("pid", app.Pid()), slog.Duration("grace", time.Until(until).Round(time.Millisecond)))
 	}
 	err := app.Stop(stopCtx, syscall.SIGTERM)
 	if stopCtx.Err() != nil {
-		log.WarnContext(ctx, "the app did not end in time and was killed")
+		opts.Logger.WarnContext(ctx, "the app did not end in time and was killed")
 	}
 	return err
 }

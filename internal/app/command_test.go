@@ -221,6 +221,25 @@ func TestStubbornAppIsKilled(t *testing.T) {
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
+func TestHurryKillsAStubbornApp(t *testing.T) {
+	t.Parallel()
+	hurry := make(chan struct{})
+	r := prepare(t, "stubborn")
+	r.cfg.ShutdownGrace = time.Hour
+	r.opts.Hurry = hurry
+	r.start(t)
+	r.awaitLog(t, "the app is up")
+	id := r.enqueue(t, "'slow'")
+	r.awaitFile(t, "slow")
+	r.stop(errSignal)
+	r.awaitLog(t, "msg=stopping")
+	close(hurry)
+	r.requireExit(t, 128+int(syscall.SIGKILL))
+	status, attempt := r.status(t, id)
+	require.Equal(t, "available", status, "handed back")
+	require.Zero(t, attempt)
+}
+
 func TestAppThatEndsByItselfEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for mood, code := range map[string]int{"hasty": 3, "done": 0} {

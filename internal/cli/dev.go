@@ -24,7 +24,7 @@ const envDevDir = "SCHED_DEV_DIR"
 const devHelp = `Runs all that an app needs on one machine: a Postgres of its own with the schema
 sched, a sidecar, and the app itself, whose command follows --. Their lines are
 interleaved; Ctrl-C stops the sidecar, the app and Postgres, in this order, and a
-second one at once. When the app ends by itself, so does the rest, with its exit code.
+second one without waiting. When the app ends by itself, so does the rest, with its exit code.
 
 The app gets DATABASE_URL, SCHED_DATABASE_URL and PORT, where it is to listen.
 Without a command it says what to do next, and waits for an app at app.url.
@@ -104,7 +104,7 @@ func (o *devOptions) run(cmd *cobra.Command, environ, command []string) error {
 		Sidecar: loaded.Sidecar, Given: func(key string) bool { return loaded.Source(key) != "default" },
 		Dir: dir, Ephemeral: o.ephemeral, Port: o.port,
 		Stdout: cmd.OutOrStdout(), Colour: wantsColour(cmd.OutOrStdout(), environ), Version: version.Get().Version,
-		AppStarted: func(kill func()) { beforeExit(cmd.Context(), kill) },
+		Hurry: hurry(cmd.Context()), AppStarted: func(kill func()) { beforeExit(cmd.Context(), kill) },
 	})
 }
 

@@ -30,6 +30,8 @@ type Options struct {
 	Colour  bool
 	Version string // of this program
 
+	// Hurry, when it is closed, ends the shutdown grace at once. Optional.
+	Hurry <-chan struct{}
 	// AppStarted is told how to end the app and all its descendants at once. Optional.
 	AppStarted func(kill func())
 }
@@ -89,7 +91,7 @@ func (s *server) runBeside(ctx context.Context, postgres *postgres) error {
 	log := s.console.writer(sidecarSource())
 	defer log.flush()
 	opts := app.Options{
-		Logger: s.logger(log), Version: s.opts.Version, Stdout: log, AppStarted: s.opts.AppStarted,
+		Logger: s.logger(log), Version: s.opts.Version, Stdout: log, AppStarted: s.opts.AppStarted, Hurry: s.opts.Hurry,
 	}
 	if len(s.opts.Command) == 0 {
 		return app.RunSidecar(ctx, s.cfg, opts)
