@@ -109,6 +109,8 @@ func TestWorkersCommand(t *testing.T) {
 	require.Regexp(t, `(?m)^w-two .* silent: crashed or cut off$`, got)
 	require.NotContains(t, got, "w-old")
 	require.Contains(t, f.ok("workers", "list", "--all"), "no heartbeat")
+	f.exec("UPDATE sched.worker SET skipped_kinds = '{image,mail}' WHERE id = 'w-one'")
+	require.Regexp(t, `(?m)^w-one .* its app lacks image, mail$`, f.ok("workers"))
 	list := f.objects("workers", "list")
 	require.Len(t, list, 2)
 	require.Equal(t, map[string]any{"gpu": "a"}, list[0]["labels"])

@@ -127,14 +127,18 @@ func serves(w operator.Worker) string {
 }
 
 func workerNote(w operator.Worker) string {
-	if w.EndedAt == nil && !w.Alive {
-		return "silent: crashed or cut off"
+	var notes []string
+	switch {
+	case w.EndedAt == nil && !w.Alive:
+		notes = append(notes, "silent: crashed or cut off")
+	case w.State != "pending" && w.State != "active": // of these it would say no more than the state
+		notes = append(notes, w.Reason)
 	}
-	if w.State == "pending" || w.State == "active" {
-		return "" // "started" says nothing
+	if len(w.SkippedKinds) > 0 {
+		notes = append(notes, "its app lacks "+strings.Join(w.SkippedKinds, ", "))
 	}
 
-	return w.Reason
+	return strings.Join(notes, "; ")
 }
 
 func workersDrainCommand(environ []string) *cobra.Command {

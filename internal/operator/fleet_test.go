@@ -106,6 +106,7 @@ func TestQueues(t *testing.T) {
 	require.Equal(t, "theirs", theirs.Name)
 	require.Zero(t, theirs.Available)
 	require.Nil(t, theirs.OldestAvailable)
+	require.Nil(t, theirs.OldestSeconds)
 
 	queues, err = o.Queues(t.Context(), []string{"bulk"}, "", 10, 2)
 	require.NoError(t, err)

@@ -10,26 +10,27 @@ import (
 
 // Worker is a row of sched.worker: one registration of a sidecar.
 type Worker struct {
-	ID          string          `json:"id"`
-	Hostname    string          `json:"hostname"`
-	PID         int             `json:"pid"`
-	Version     string          `json:"version"`
-	AppURL      string          `json:"app_url"`
-	Labels      json.RawMessage `json:"labels"`
-	Queues      []string        `json:"queues"` // nil: all
-	Kinds       []string        `json:"kinds"`  // nil: all
-	Protocols   []string        `json:"protocols"`
-	State       string          `json:"state"`
-	StartedAt   time.Time       `json:"started_at"`
-	HeartbeatAt time.Time       `json:"heartbeat_at"`
-	EndedAt     *time.Time      `json:"ended_at"`
-	Reason      string          `json:"reason"`
-	Running     int             `json:"running"`
-	Slots       int             `json:"slots"`
-	Ceiling     int             `json:"ceiling"`
-	LoadPercent float64         `json:"load_percent"`
-	RTT         float64         `json:"rtt_ms"`
-	Alive       bool            `json:"alive"` // not ended, and its heartbeat is at most 20 s old
+	ID           string          `json:"id"`
+	Hostname     string          `json:"hostname"`
+	PID          int             `json:"pid"`
+	Version      string          `json:"version"`
+	AppURL       string          `json:"app_url"`
+	Labels       json.RawMessage `json:"labels"`
+	Queues       []string        `json:"queues"` // nil: all
+	Kinds        []string        `json:"kinds"`  // nil: all
+	Protocols    []string        `json:"protocols"`
+	State        string          `json:"state"`
+	StartedAt    time.Time       `json:"started_at"`
+	HeartbeatAt  time.Time       `json:"heartbeat_at"`
+	EndedAt      *time.Time      `json:"ended_at"`
+	Reason       string          `json:"reason"`
+	SkippedKinds []string        `json:"skipped_kinds"` // that its app lacks
+	Running      int             `json:"running"`
+	Slots        int             `json:"slots"`
+	Ceiling      int             `json:"ceiling"`
+	LoadPercent  float64         `json:"load_percent"`
+	RTT          float64         `json:"rtt_ms"`
+	Alive        bool            `json:"alive"` // not ended, and its heartbeat is at most 20 s old
 
 	JSON json.RawMessage `json:"-"` // the row
 }

@@ -209,7 +209,7 @@ FROM (
         c.available >= $1::int AS available_is_more,
         (SELECT count(*) FROM active) >= $1::int AS running_is_more,
         (SELECT count(*) FROM timed) >= $1::int AS timed_is_more,
-        greatest(extract(EPOCH FROM now() - c.oldest_available), 0)::float8 AS oldest_available_seconds
+        CASE WHEN c.oldest_available IS NOT NULL THEN greatest(extract(EPOCH FROM now() - c.oldest_available), 0)::float8 END AS oldest_available_seconds
     FROM counted AS c
 ) AS page
 ORDER BY page.name

@@ -273,7 +273,7 @@ FROM (
         c.available >= @max_count::int AS available_is_more,
         (SELECT count(*) FROM active) >= @max_count::int AS running_is_more,
         (SELECT count(*) FROM timed) >= @max_count::int AS timed_is_more,
-        greatest(extract(EPOCH FROM now() - c.oldest_available), 0)::float8 AS oldest_available_seconds
+        CASE WHEN c.oldest_available IS NOT NULL THEN greatest(extract(EPOCH FROM now() - c.oldest_available), 0)::float8 END AS oldest_available_seconds
     FROM counted AS c
 ) AS page
 ORDER BY page.name;
