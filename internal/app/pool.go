@@ -2,9 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,31 +11,56 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/pooler"
 )
 
-const connectTimeout = 10 * time.Second
+const (
+	// connectTimeout bounds the first connection as a whole, and each later one
+	// for each address.
+	connectTimeout = 10 * time.Second
+	// nextHostTimeout takes its place where there is another host to try: one that
+	// is cut off must not take the time in which the next one could have answered.
+	nextHostTimeout = 3 * time.Second
+	// pingAfter is for how long a connection may have been idle and is still used
+	// without asking whether it lives; pingTimeout is how long the answer may take.
+	pingAfter   = time.Second
+	pingTimeout = 2 * time.Second
+	// idleInTransaction frees the locks of a sidecar whose machine is gone in the
+	// middle of a transaction. No transaction of ours is idle for long.
+	idleInTransaction = 10 * time.Second
+)
 
-// openPool opens a pool and makes sure that the database answers.
-func openPool(ctx context.Context, cfg config.Database, name string) (*pgxpool.Pool, error) {
-	poolConfig, err := pgxpool.ParseConfig(cfg.URL.Reveal())
+// openPool opens a pool and makes sure that the database answers. Through a
+// pooler it sends what works through one.
+func openPool(ctx context.Context, cfg config.Database, name string, logger *slog.Logger) (*pgxpool.Pool, error) {
+	poolConfig, err := connConfig(cfg.URL, name)
 	if err != nil {
 		return nil, fmt.Errorf("database.url: %w", err)
 	}
-	poolConfig.MaxConns = int32(cfg.PoolMax)
-	prepareConn(poolConfig.ConnConfig, name)
+	conn := poolConfig.ConnConfig
+	firstCtx, cancel := context.WithTimeout(ctx, max(connectTimeout, conn.ConnectTimeout*time.Duration(len(hosts(conn)))))
+	defer cancel()
+	pooled, err := pooler.Adapt(firstCtx, conn)
+	if err != nil {
+		return nil, fmt.Errorf("no connection to the database %s: %w; check database.url (SCHED_DATABASE_URL) and that Postgres runs", cfg.URL, err)
+	}
+	if pooled {
+		logger.InfoContext(ctx, "database.url leads through a connection pooler",
+			slog.String("exec_mode", conn.DefaultQueryExecMode.String()), slog.Bool("listen_url", cfg.ListenURL != ""))
+	}
 	resetter := &poolResetter{}
-	poolConfig.ConnConfig.Tracer = resetter
+	conn.Tracer = resetter
+	// Nobody reads notifications here, and pgx would keep them for ever: through a
+	// pooler in transaction mode those of whoever listened last come this way.
+	conn.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
+	poolConfig.MaxConns = int32(cfg.PoolMax)
+	poolConfig.AfterConnect = boundIdleTransactions
+	poolConfig.ShouldPing = resetter.shouldPing
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", cfg.URL, err)
 	}
 	resetter.pool.Store(pool)
-	pingCtx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if err := pool.Ping(pingCtx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("no connection to the database %s: %w; check database.url (SCHED_DATABASE_URL) and that Postgres runs", cfg.URL, err)
-	}
 	return pool, nil
 }
 
@@ -54,66 +78,65 @@ func closePool(pool *pgxpool.Pool) {
 	}
 }
 
-// listenConfig says how to connect for notifications; nil: as the pool does.
+// listenConfig says how to connect for notifications.
 func listenConfig(cfg config.Database, name string) (*pgx.ConnConfig, error) {
-	if cfg.ListenURL == "" {
-		return nil, nil //nolint:nilnil // nil is the pool's own way
+	key, dsn := "database.listen_url", cfg.ListenURL
+	if dsn == "" {
+		key, dsn = "database.url", cfg.URL
 	}
-	conn, err := pgx.ParseConfig(cfg.ListenURL.Reveal())
+	poolConfig, err := connConfig(dsn, name)
 	if err != nil {
-		return nil, fmt.Errorf("database.listen_url: %w", err)
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	prepareConn(conn, name)
-	return conn, nil
+	return poolConfig.ConnConfig, nil
 }
 
-// prepareConn fills in what a connection string usually leaves out.
-func prepareConn(conn *pgx.ConnConfig, name string) {
+// connConfig parses a connection string, a pool's or not, and fills in what it
+// usually leaves out.
+func connConfig(dsn config.DSN, name string) (*pgxpool.Config, error) {
+	poolConfig, err := pgxpool.ParseConfig(dsn.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	conn := poolConfig.ConnConfig
 	if conn.RuntimeParams["application_name"] == "" {
 		conn.RuntimeParams["application_name"] = name
 	}
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = connectTimeout
+		if len(hosts(conn)) > 1 {
+			conn.ConnectTimeout = nextHostTimeout
+		}
 	}
-	// Several hosts are a primary and its standbys, in an order that may change,
-	// and nothing here works on a standby.
-	if len(conn.Fallbacks) > 0 && conn.ValidateConnect == nil {
+	// Several hosts are a primary and its standbys, in an order that may change;
+	// one name may come to stand for another server. Nothing here works on one
+	// that only reads.
+	if conn.ValidateConnect == nil {
 		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	return poolConfig, nil
 }
 
-// poolResetter drops a pool's connections once a statement shows that they lead
-// to the wrong place: a primary that became read-only, or a server going down.
-// The next statement connects anew, to the new primary if there is one.
-type poolResetter struct {
-	pool atomic.Pointer[pgxpool.Pool]
-	last atomic.Int64 // unix nanoseconds of the last reset
+// hosts are the addresses that a connection string names, each once: with and
+// without TLS is the same host.
+func hosts(conn *pgx.ConnConfig) map[string]struct{} {
+	addresses := make(map[string]struct{})
+	add := func(host string, port uint16) {
+		network, address := pgconn.NetworkAddress(host, port)
+		addresses[network+" "+address] = struct{}{}
+	}
+	add(conn.Host, conn.Port)
+	for _, fallback := range conn.Fallbacks {
+		add(fallback.Host, fallback.Port)
+	}
+	return addresses
 }
 
-// resetEvery keeps a burst of failures from resetting a pool that heals already.
-const resetEvery = time.Second
-
-// TraceQueryStart is there for the interface.
-func (r *poolResetter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return ctx
-}
-
-// TraceQueryEnd looks at how a statement ended.
-func (r *poolResetter) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
-	var pgErr *pgconn.PgError
-	if data.Err == nil || !errors.As(data.Err, &pgErr) {
-		return
-	}
-	switch pgErr.Code {
-	case "25006", // read_only_sql_transaction
-		"57P01", // admin_shutdown
-		"57P02", // crash_shutdown
-		"57P03": // cannot_connect_now
-	default:
-		return
-	}
-	pool, now, last := r.pool.Load(), time.Now().UnixNano(), r.last.Load()
-	if pool != nil && now-last > int64(resetEvery) && r.last.CompareAndSwap(last, now) {
-		pool.Reset()
-	}
+// boundIdleTransactions sets the limit in a new session, unless an administrator
+// has set one, or the session is a pooler's and so not only ours.
+func boundIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, false)
+		WHERE pg_backend_pid() = $2 AND current_setting('idle_in_transaction_session_timeout') = '0'`,
+		pgx.QueryExecModeSimpleProtocol, fmt.Sprintf("%dms", idleInTransaction.Milliseconds()), int64(conn.PgConn().PID()))
+	return err
 }

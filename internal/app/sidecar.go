@@ -81,7 +81,7 @@ func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 }
 
 func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
-	pool, err := openPool(ctx, cfg.Database, "sched-sidecar")
+	pool, err := openPool(ctx, cfg.Database, "sched-sidecar", opts.Logger)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ const (
 	// claimMax bounds one claim. A claim that comes back full is followed by
 	// another at once, so it limits memory and lock time, not throughput.
 	claimMax = 500
+	// claimRetryMin is how soon a claim that failed is tried again: at once on
+	// another connection, but for a database that is away not before long.
+	claimRetryMin = 50 * time.Millisecond
 )
 
 // taskMetadata is the part of river_job.metadata that a dispatch needs.
@@ -52,7 +55,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	if g.claimInDoubt {
 		if err := g.returnUnknownClaims(ctx); err != nil {
 			g.slots.free(n)
-			g.logClaimError(ctx, err)
+			g.claimFailed(ctx, err)
 			return nil
 		}
 	}
@@ -61,9 +64,9 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	if err != nil {
 		// The statement may have been committed although its answer is lost.
 		g.claimInDoubt = true
-		g.logClaimError(ctx, err)
+		g.claimFailed(ctx, err)
 	} else {
-		g.claimErrorLogged = false
+		g.claimRetry = 0
 		g.metrics.claims.Inc()
 	}
 	if len(rows) > 0 && !g.owns(worker) {
@@ -195,10 +198,16 @@ func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 	return nil
 }
 
-func (g *Governor) logClaimError(ctx context.Context, err error) {
-	if g.claimErrorLogged || errors.Is(err, context.Canceled) {
+// claimFailed says so, once, and sees to it that the next claim comes before the
+// next poll. Runs under claimMu.
+func (g *Governor) claimFailed(ctx context.Context, err error) {
+	if errors.Is(err, context.Canceled) {
 		return
 	}
-	g.claimErrorLogged = true
-	g.config.Logger.WarnContext(ctx, "claims fail; trying again at each poll", slog.Any("error", err))
+	if g.claimRetry == 0 {
+		g.config.Logger.WarnContext(ctx, "claims fail; trying again", slog.Any("error", err),
+			slog.Duration("poll_interval", g.config.PollInterval))
+	}
+	g.claimRetry = min(max(claimRetryMin, 2*g.claimRetry), max(claimRetryMin, g.config.PollInterval))
+	time.AfterFunc(g.claimRetry, g.pilot.wake)
 }

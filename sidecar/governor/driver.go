@@ -2,6 +2,7 @@ package governor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,9 @@ import (
 // producerQueue is the name under which River's one producer runs. No row
 // carries it: the claim covers the real queues.
 const producerQueue = "sched"
+
+// beginRetry is how often an election that waits for Postgres looks for it.
+const beginRetry = 500 * time.Millisecond
 
 // producerRow answers River's questions about the producer's queue, which is
 // never paused and never changes.
@@ -47,12 +51,21 @@ func (d *driver) GetExecutor() riverdriver.Executor { return executor{d.Driver.G
 // executor silences what the governor does itself.
 type executor struct{ riverdriver.Executor }
 
+// Begin is how an election begins. River answers each election that fails with a
+// pause twice as long, up to a minute, and so could leave the fleet without a
+// leader for that long after Postgres is back. Here an election waits for Postgres
+// as long as its context allows, and is then merely not won: the next comes after
+// River's usual interval.
 func (e executor) Begin(ctx context.Context) (riverdriver.ExecutorTx, error) {
-	tx, err := e.Executor.Begin(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		tx, err := e.Executor.Begin(ctx)
+		if err == nil {
+			return executorTx{tx}, nil
+		}
+		if !sleep(ctx, beginRetry) {
+			return nil, fmt.Errorf("%w: %w", rivertype.ErrNotFound, err)
+		}
 	}
-	return executorTx{tx}, nil
 }
 
 func (executor) JobGetCancelRequested(context.Context, *riverdriver.JobGetCancelRequestedParams) ([]int64, error) {

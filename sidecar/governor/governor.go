@@ -88,9 +88,9 @@ type Governor struct {
 	listening atomic.Bool
 	pending   atomic.Bool // the registration is still to become active
 
-	claimMu          sync.Mutex
-	claimInDoubt     bool // guarded by claimMu: a claim's answer was lost
-	claimErrorLogged bool // guarded by claimMu
+	claimMu      sync.Mutex
+	claimInDoubt bool          // guarded by claimMu: a claim's answer was lost
+	claimRetry   time.Duration // guarded by claimMu: the pause after a claim that failed; 0 after one that didn't
 
 	workCtx     context.Context //nolint:containedctx // parent of all attempts
 	cancelWork  context.CancelCauseFunc

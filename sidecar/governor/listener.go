@@ -68,6 +68,11 @@ func (g *Governor) listenOnce(ctx context.Context) error {
 	if err := g.proveListening(ctx, conn); err != nil {
 		return err
 	}
+	// Only now: a pooler in transaction mode would keep these for ever, for whoever
+	// gets the server process next.
+	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue); err != nil {
+		return err
+	}
 	g.listening.Store(true)
 	defer g.listening.Store(false)
 	g.pilot.wake() // for what was missed until now
@@ -89,13 +94,23 @@ func (g *Governor) openListener(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, channel := range []string{channelInsert, channelControl, channelDue, channelProof} {
-		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-			_ = conn.Close(ctx)
-			return nil, err
-		}
+	if err := say(ctx, conn, "LISTEN", channelProof); err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
 	}
 	return conn, nil
+}
+
+// say sends LISTEN or UNLISTEN for each channel.
+func say(ctx context.Context, conn *pgx.Conn, command string, channels ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	for _, channel := range channels {
+		if _, err := conn.Exec(ctx, command+" "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errDeaf: LISTEN succeeded, but nothing arrives, which is what a pooler in
@@ -104,6 +119,7 @@ var errDeaf = errors.New("notifications don't arrive on this connection: if data
 
 // proveListening sends a notification through the pool and waits for it.
 func (g *Governor) proveListening(ctx context.Context, conn *pgx.Conn) error {
+	defer func() { _ = say(ctx, conn, "UNLISTEN", channelProof) }() // if that fails it is heard in vain, once
 	proofCtx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
 	token := routing.NewWorkerID()
@@ -125,7 +141,8 @@ func (g *Governor) proveListening(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // waitForNotification returns the next notification, or nil when the connection
-// was silent for a while and has been found alive.
+// was silent for a while and has been found alive, and still with a server that
+// writes: one that others have left for a new primary stays silent for ever.
 func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, listenIdle)
 	defer cancel()
@@ -138,7 +155,7 @@ func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificat
 	}
 	pingCtx, cancelPing := context.WithTimeout(ctx, listenTimeout)
 	defer cancelPing()
-	return nil, conn.Ping(pingCtx)
+	return nil, pgconn.ValidateConnectTargetSessionAttrsReadWrite(pingCtx, conn.PgConn())
 }
 
 // notified acts on one notification. Payloads come from any client of the

@@ -10,6 +10,10 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
 )
 
+// beatRetry is how soon a heartbeat that failed is tried again, if that is before
+// the next one: claims go on only once Postgres has been heard of.
+const beatRetry = time.Second
+
 // workerID is the id of the current registration.
 func (g *Governor) workerID() string { return *g.worker.Load() }
 
@@ -48,9 +52,13 @@ func (g *Governor) activate(ctx context.Context) error {
 // before anybody may evict it, it claims nothing and has ended its calls.
 func (g *Governor) beat(ctx context.Context) error {
 	var roundTrip time.Duration
+	failing := false
 	for {
 		// The wait ends early when the fence is due, so that it falls on time.
 		next := g.config.HeartbeatInterval
+		if failing {
+			next = min(next, beatRetry)
+		}
 		if until := g.config.FenceAfter - time.Since(*g.lastBeat.Load()); until > 0 {
 			next = min(next, until)
 		}
@@ -71,10 +79,11 @@ func (g *Governor) beat(ctx context.Context) error {
 		case err == nil:
 			roundTrip = time.Since(started)
 			g.unfence(ctx)
-		case ctx.Err() == nil && !g.holds.has(holdFenced):
+		case ctx.Err() == nil && !failing && !g.holds.has(holdFenced):
 			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
 				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(*g.lastBeat.Load())))
 		}
+		failing = err != nil
 	}
 }
 

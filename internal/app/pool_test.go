@@ -1,0 +1,142 @@
+package app
+
+import (
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/pgtest"
+)
+
+func openTestPool(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := openPool(t.Context(), config.Database{URL: config.DSN(dsn), PoolMax: 4}, "test", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func show(t *testing.T, pool *pgxpool.Pool, name string) string {
+	t.Helper()
+	var value string
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&value))
+	return value
+}
+
+func TestPoolSaysWhoItIsAndBoundsItsTransactions(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(pgtest.Empty(t))
+
+	pool := openTestPool(t, dsn)
+	require.Equal(t, "test", show(t, pool, "application_name"))
+	require.Equal(t, "10s", show(t, pool, "idle_in_transaction_session_timeout"))
+	require.EqualValues(t, 4, pool.Config().MaxConns)
+
+	pool = openTestPool(t, dsn+"&application_name=mine&idle_in_transaction_session_timeout=30s")
+	require.Equal(t, "mine", show(t, pool, "application_name"), "the connection string has the last word")
+	require.Equal(t, "30s", show(t, pool, "idle_in_transaction_session_timeout"), "an administrator's limit stays")
+}
+
+func TestPoolLeavesAServerThatBecameReadOnly(t *testing.T) {
+	t.Parallel()
+	pool := openTestPool(t, pgtest.DSN(pgtest.Empty(t)))
+	var before, after int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&before))
+	_, err := pool.Exec(t.Context(), "SET default_transaction_read_only = on")
+	require.NoError(t, err)
+
+	_, err = pool.Exec(t.Context(), "CREATE TABLE anything ()")
+
+	require.ErrorContains(t, err, "25006")
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&after))
+	require.NotEqual(t, before, after)
+	_, err = pool.Exec(t.Context(), "CREATE TABLE anything ()")
+	require.NoError(t, err)
+}
+
+func TestPoolTakesNoServerThatOnlyReads(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(pgtest.Empty(t)) + "&default_transaction_read_only=on"
+
+	_, err := openPool(t.Context(), config.Database{URL: config.DSN(dsn), PoolMax: 4}, "test", slog.New(slog.DiscardHandler))
+
+	require.ErrorContains(t, err, "read only connection")
+}
+
+func TestUnreachableDatabase(t *testing.T) {
+	t.Parallel()
+	// One that takes connections and says nothing: as long as it may, and no longer.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, silent.Close()) })
+	_, port, err := net.SplitHostPort(silent.Addr().String())
+	require.NoError(t, err)
+
+	for _, dsn := range []string{
+		"postgres://somebody:topsecret@127.0.0.1:" + port + "/app?connect_timeout=1",
+		"postgres://somebody:topsecret@127.0.0.1:" + port + ",127.0.0.1:1/app?connect_timeout=1",
+		"host=127.0.0.1 port=" + port + " user=somebody password=topsecret dbname=app connect_timeout=1",
+	} {
+		started := time.Now()
+		_, err := openPool(t.Context(), config.Database{URL: config.DSN(dsn), PoolMax: 4}, "test", slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, "no connection to the database")
+		require.ErrorContains(t, err, port, "where it looked")
+		require.ErrorContains(t, err, "SCHED_DATABASE_URL", "what to check")
+		require.NotContains(t, err.Error(), "topsecret")
+		require.Less(t, time.Since(started), connectTimeout)
+		require.Less(t, strings.Count(err.Error(), "\n"), 8, err.Error())
+	}
+}
+
+func TestConnectTimeouts(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]time.Duration{
+		"host=a":                           connectTimeout,
+		"host=a sslmode=prefer":            connectTimeout, // with and without TLS: one host
+		"host=a,b":                         nextHostTimeout,
+		"host=a,a port=1,2":                nextHostTimeout,
+		"host=a,b connect_timeout=7":       7 * time.Second,
+		"host=a connect_timeout=0":         connectTimeout,
+		"postgres://a,b/?sslmode=disable":  nextHostTimeout,
+		"postgres:///?host=/run/pg&port=1": connectTimeout,
+	} {
+		poolConfig, err := connConfig(config.DSN(dsn), "test")
+		require.NoError(t, err, dsn)
+		require.Equal(t, want, poolConfig.ConnConfig.ConnectTimeout, dsn)
+	}
+}
+
+func TestListenConfig(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(pgtest.Empty(t))
+	through := config.DSN("host=pooler.invalid port=6432")
+	for name, cfg := range map[string]config.Database{
+		"as the pool does":   {URL: config.DSN(dsn + "&pool_max_conns=3")},
+		"past a pooler":      {URL: through, ListenURL: config.DSN(dsn)},
+		"as one for a pool":  {URL: through, ListenURL: config.DSN(dsn + "&pool_max_conns=3")},
+		"over another setup": {URL: through, ListenURL: config.DSN(dsn + "&application_name=test")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listen, err := listenConfig(cfg, "test")
+			require.NoError(t, err)
+			conn, err := pgx.ConnectConfig(t.Context(), listen)
+			require.NoError(t, err)
+			defer conn.Close(t.Context())
+			_, err = conn.Exec(t.Context(), "LISTEN news")
+			require.NoError(t, err)
+			_, err = conn.Exec(t.Context(), "NOTIFY news, 'arrives'")
+			require.NoError(t, err)
+			news, err := conn.WaitForNotification(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "arrives", news.Payload)
+		})
+	}
+}

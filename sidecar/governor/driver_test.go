@@ -1,0 +1,60 @@
+package governor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/require"
+)
+
+// away is an executor of a database that comes back at some time.
+type away struct {
+	riverdriver.Executor
+	back time.Time
+}
+
+var errAway = errors.New("connection refused")
+
+func (a *away) Begin(context.Context) (riverdriver.ExecutorTx, error) {
+	if time.Now().Before(a.back) {
+		return nil, errAway
+	}
+	return nil, nil //nolint:nilnil // a transaction that nobody looks into
+}
+
+// River pauses for ever longer after elections that fail, but not after those that
+// are lost.
+func TestElectionWaitsForPostgres(t *testing.T) {
+	t.Parallel()
+	const electionTimeout = 5 * time.Second
+	for name, test := range map[string]struct {
+		outage, took time.Duration
+		err          error
+	}{
+		"there":      {},
+		"back soon":  {outage: 2 * time.Second, took: 2 * time.Second},
+		"still away": {outage: time.Minute, took: electionTimeout, err: rivertype.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), electionTimeout)
+				defer cancel()
+				started := time.Now()
+
+				_, err := executor{&away{back: started.Add(test.outage)}}.Begin(ctx)
+
+				require.Equal(t, test.took, time.Since(started))
+				require.ErrorIs(t, err, test.err)
+				if test.err != nil {
+					require.ErrorIs(t, err, errAway, "why is said too")
+				}
+			})
+		})
+	}
+}
