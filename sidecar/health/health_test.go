@@ -1,11 +1,12 @@
 package health_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,20 +16,46 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/health"
 )
 
-type app struct{ err error }
+// app is up, or down with an error.
+type app struct{ err atomic.Pointer[error] }
 
-func (a *app) Probe(context.Context) error { return a.err }
+func newApp(err error) *app {
+	a := &app{}
+	a.set(err)
+	return a
+}
 
-type claims struct{ holds map[string]bool }
+func (a *app) set(err error) { a.err.Store(&err) }
 
-func (c *claims) Hold(reason string)    { c.holds[reason] = true }
-func (c *claims) Release(reason string) { delete(c.holds, reason) }
-func (c *claims) held() bool            { return c.holds[health.HoldName] }
+func (a *app) Probe(context.Context) error { return *a.err.Load() }
+
+type claims struct {
+	mu    sync.Mutex
+	holds map[string]bool
+}
+
+func (c *claims) Hold(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds[reason] = true
+}
+
+func (c *claims) Release(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.holds, reason)
+}
+
+func (c *claims) held() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holds[health.HoldName]
+}
 
 func TestClaimsAreHeldWhileTheAppIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		app, claims := &app{err: errors.New("refused")}, &claims{holds: map[string]bool{}}
+		app, claims := newApp(errors.New("refused")), &claims{holds: map[string]bool{}}
 		w := health.NewWatcher(app, time.Second, slog.New(slog.DiscardHandler))
 		w.Guard(claims)
 		require.True(t, claims.held(), "held until the first sign of life")
@@ -39,13 +66,13 @@ func TestClaimsAreHeldWhileTheAppIsDown(t *testing.T) {
 
 		after(1500 * time.Millisecond)
 		require.True(t, claims.held())
-		app.err = nil
+		app.set(nil)
 		after(time.Second)
 		require.False(t, claims.held(), "the next probe that succeeds lifts the hold")
-		app.err = errors.New("refused")
+		app.set(errors.New("refused"))
 		after(time.Second)
 		require.True(t, claims.held(), "one failed probe is enough")
-		app.err = nil
+		app.set(nil)
 		after(time.Second)
 		require.False(t, claims.held())
 
@@ -59,21 +86,38 @@ func TestClaimsAreHeldWhileTheAppIsDown(t *testing.T) {
 }
 
 // countingApp counts the probes of an app that is down.
-type countingApp struct{ probes int }
+type countingApp struct{ probes atomic.Int64 }
 
 func (a *countingApp) Probe(context.Context) error {
-	a.probes++
-	if a.probes > 5 {
+	if a.probes.Add(1) > 5 {
 		return nil
 	}
 	return errors.New("refused")
 }
 
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func TestAnAppThatDoesNotComeUpIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		w := health.NewWatcher(&app{err: errors.New("refused")}, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+		log := &lines{}
+		w := health.NewWatcher(newApp(errors.New("refused")), time.Second, slog.New(slog.NewTextHandler(log, nil)))
 		w.Guard(&claims{holds: map[string]bool{}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -103,10 +147,10 @@ func TestAnAppThatStartsIsProbedMoreOften(t *testing.T) {
 		<-time.After(550 * time.Millisecond) // virtual time
 		synctest.Wait()
 		require.False(t, claims.held(), "noticed within a moment of its start")
-		require.Equal(t, 6, app.probes)
+		require.EqualValues(t, 6, app.probes.Load())
 		<-time.After(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, 8, app.probes, "from then on at the interval")
+		require.EqualValues(t, 8, app.probes.Load(), "from then on at the interval")
 		cancel()
 		require.NoError(t, <-done)
 	})
