@@ -67,12 +67,12 @@ func showBatches(s *screen, batches []operator.Batch) error {
 		{title: "TASKS", right: true},
 		{title: "WAIT", right: true},
 		{title: "RUN", right: true},
-		{title: "RETRY", right: true},
+		{title: "RETRY", right: true, optional: true},
 		{title: "COMPLETED", right: true},
-		{title: "CANCELLED", right: true},
-		{title: "DISCARDED", right: true},
-		{title: "FIRST"},
-		{title: "LAST END"},
+		{title: "CANCELLED", right: true, optional: true},
+		{title: "DISCARDED", right: true, optional: true},
+		{title: "FIRST", spare: true},
+		{title: "LAST END", spare: true},
 	}}
 	for _, b := range batches {
 		paint := map[int]color{}
@@ -82,11 +82,20 @@ func showBatches(s *screen, batches []operator.Batch) error {
 		if b.Discarded > 0 {
 			paint[8] = red
 		}
-		t.add(paint, b.Batch, share(b), number(b.Total), number(b.Available+b.Scheduled+b.Pending), number(b.Running), number(b.Retryable),
-			number(b.Completed), number(b.Cancelled), number(b.Discarded), localTime(b.FirstCreated), localTimeOr(b.LastEnded, none))
+		t.add(paint, b.Batch, share(b), number(b.Total), number(b.Available+b.Scheduled+b.Pending), number(b.Running), numberIfAny(b.Retryable),
+			number(b.Completed), numberIfAny(b.Cancelled), numberIfAny(b.Discarded), localTime(b.FirstCreated), localTimeOr(b.LastEnded, none))
 	}
 
 	return t.write(s.out, s.width, s.color)
+}
+
+// numberIfAny leaves the cell of none empty: a column of nothing is left out.
+func numberIfAny(n int64) string {
+	if n == 0 {
+		return ""
+	}
+
+	return number(n)
 }
 
 // share is a batch's progress in percent; 100 is said when nothing is left.

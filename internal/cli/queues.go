@@ -87,10 +87,10 @@ func showQueues(s *screen, queues []operator.Queue, named []string, limit int) e
 		{title: "AVAILABLE", right: true},
 		{title: "OLDEST", right: true},
 		{title: "RUNNING", right: true},
-		{title: "SCHEDULED", right: true},
-		{title: "RETRYABLE", right: true},
+		{title: "SCHEDULED", right: true, spare: true},
+		{title: "RETRYABLE", right: true, spare: true},
 		{title: "WORKERS", right: true},
-		{title: "DEMANDS", flexible: true},
+		{title: "DEMANDS", flexible: true, optional: true},
 	}}
 	for _, q := range queues {
 		oldest, state, paint := none, "open", map[int]color{}
@@ -98,7 +98,7 @@ func showQueues(s *screen, queues []operator.Queue, named []string, limit int) e
 			oldest = span(time.Duration(*q.OldestSeconds * float64(time.Second)))
 		}
 		if q.PausedAt != nil {
-			state, paint[1] = "paused "+localTime(*q.PausedAt), yellow
+			state, paint[1] = "paused "+span(time.Since(*q.PausedAt)), yellow
 		}
 		if q.Workers == 0 {
 			paint[7] = red

@@ -39,6 +39,37 @@ func TestTableFits(t *testing.T) {
 	require.Contains(t, b.String(), "an error that says a lot")
 }
 
+func TestTableLeavesOut(t *testing.T) {
+	t.Parallel()
+	of := func(note string) *table {
+		t := &table{columns: []column{
+			{title: "ID"},
+			{title: "QUEUE", spare: true},
+			{title: "WORKER", spare: true},
+			{title: "NOTE", flexible: true, optional: true},
+		}}
+		t.add(nil, "7", "default", "w-3f9k2m7q4t1x", note)
+
+		return t
+	}
+	for _, tt := range []struct {
+		note  string
+		width int
+		want  string
+	}{
+		{"", 0, "ID  QUEUE    WORKER\n7   default  w-3f9k2m7q4t1x\n"},
+		{"an error", 0, "ID  QUEUE    WORKER          NOTE\n7   default  w-3f9k2m7q4t1x  an error\n"},
+		{"an error, long", 37, "ID  QUEUE    WORKER          NOTE\n7   default  w-3f9k2m7q4t1x  an erro…\n"},
+		{"an error, long", 36, "ID  QUEUE    NOTE\n7   default  an error, long\n"},
+		{"an error, long", 12, "ID  NOTE\n7   an erro…\n"},
+		{"an error, long", 5, "ID  NOTE\n7   an erro…\n"},
+	} {
+		var b strings.Builder
+		require.NoError(t, of(tt.note).write(&b, tt.width, false))
+		require.Equal(t, tt.want, b.String(), tt.width)
+	}
+}
+
 // Whatever the cells hold, a table is one line a row and no wider than asked, down
 // to what can't be cut.
 func TestTableWidth(t *testing.T) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,9 +31,11 @@ func (c color) paint(text string) string {
 type column struct {
 	title string
 	right bool // numbers
-	// flexible text gives way when the table is wider than the terminal; the
-	// others are what one looks for.
+	// flexible text is cut when the table is wider than the terminal; the others
+	// are what one looks for.
 	flexible bool
+	optional bool // left out when all its cells are empty
+	spare    bool // left out when the table would not fit, the last one first
 }
 
 const (
@@ -59,68 +62,87 @@ func (t *table) add(colors map[int]color, cells ...string) {
 // write prints the table, no wider than width unless that is 0 or too narrow for
 // what can't be cut.
 func (t *table) write(w io.Writer, width int, colored bool) error {
-	widths := t.widths(width)
+	shown, widths := t.layout(width)
 	titles := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		titles[i] = c.title
 	}
 	var b strings.Builder
-	t.line(&b, widths, titles, nil)
+	t.line(&b, shown, widths, titles, nil)
 	for i, row := range t.rows {
 		colors := t.colors[i]
 		if !colored {
 			colors = nil
 		}
-		t.line(&b, widths, row, colors)
+		t.line(&b, shown, widths, row, colors)
 	}
 	_, err := io.WriteString(w, b.String())
 
 	return err
 }
 
-// widths are those of the columns, the widest flexible ones cut until they fit.
-func (t *table) widths(width int) []int {
-	widths := make([]int, len(t.columns))
-	total := columnGap * (len(t.columns) - 1)
+// layout picks the columns to show, and how wide each of all is.
+func (t *table) layout(width int) (shown, widths []int) {
+	natural := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		widths[i] = utf8.RuneCountInString(c.title)
+		empty := true
+		natural[i] = utf8.RuneCountInString(c.title)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			natural[i] = max(natural[i], utf8.RuneCountInString(row[i]))
+			empty = empty && row[i] == ""
 		}
+		if !c.optional || !empty {
+			shown = append(shown, i)
+		}
+	}
+	for {
+		widths, fits := t.fit(shown, natural, width)
+		spare := len(shown) - 1
+		for spare >= 0 && !t.columns[shown[spare]].spare {
+			spare--
+		}
+		if fits || spare < 0 {
+			return shown, widths
+		}
+		shown = slices.Delete(shown, spare, spare+1)
+	}
+}
+
+// fit cuts the widest flexible columns until the shown ones fit, if they can.
+func (t *table) fit(shown, natural []int, width int) (widths []int, fits bool) {
+	widths = slices.Clone(natural)
+	total := columnGap * (len(shown) - 1)
+	for _, i := range shown {
 		total += widths[i]
 	}
 	for ; width > 0 && total > width; total-- {
 		widest := -1
-		for i, c := range t.columns {
-			if c.flexible && widths[i] > leastFlexible && (widest < 0 || widths[i] > widths[widest]) {
+		for _, i := range shown {
+			if t.columns[i].flexible && widths[i] > leastFlexible && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break
+			return widths, false
 		}
 		widths[widest]--
 	}
 
-	return widths
+	return widths, true
 }
 
-func (t *table) line(out *strings.Builder, widths []int, cells []string, colors map[int]color) {
+func (t *table) line(out *strings.Builder, shown, widths []int, cells []string, colors map[int]color) {
 	var b strings.Builder
-	for i, cell := range cells {
-		cell = cut(cell, widths[i])
+	for n, i := range shown {
+		cell := cut(cells[i], widths[i])
 		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-		last := i == len(cells)-1
-		switch {
-		case t.columns[i].right:
-			b.WriteString(pad + colors[i].paint(cell))
-		case last:
-			b.WriteString(colors[i].paint(cell))
-		default:
-			b.WriteString(colors[i].paint(cell) + pad)
-		}
-		if !last {
+		if n > 0 {
 			b.WriteString(strings.Repeat(" ", columnGap))
+		}
+		if t.columns[i].right {
+			b.WriteString(pad + colors[i].paint(cell))
+		} else {
+			b.WriteString(colors[i].paint(cell) + pad)
 		}
 	}
 	out.WriteString(strings.TrimRight(b.String(), " ") + "\n")

@@ -112,13 +112,13 @@ func showTasks(s *screen, tasks []operator.Task, first bool) error {
 	t := table{columns: []column{
 		{title: "ID", right: true},
 		{title: "KIND", flexible: true},
-		{title: "QUEUE", flexible: true},
+		{title: "QUEUE", flexible: true, spare: true},
 		{title: "STATUS"},
 		{title: "TRY", right: true},
 		{title: "STARTED"},
 		{title: "TOOK", right: true},
-		{title: "WORKER"},
-		{title: "NOTE", flexible: true},
+		{title: "WORKER", spare: true},
+		{title: "NOTE", flexible: true, optional: true},
 	}}
 	for _, task := range tasks {
 		t.add(map[int]color{3: statusColor(task.Status)},

@@ -29,9 +29,10 @@ func workersListCommand(environ []string) *cobra.Command {
 		Use:   "list",
 		Short: "List the workers",
 		Long: `Lists the workers, each a registration of a sidecar, that have not ended; with --all
-those that have, too. BEAT is how long ago its last heartbeat was: they come every 5
+those that have, too. RUNS are the tasks that it runs, SLOTS how many it may run now,
+CEILING how many at most. BEAT is how long ago its last heartbeat was: they come every 5
 seconds, and who is silent for 20 is evicted by the leader. With --json each line is a
-row of sched.worker, and alive says whether it has not ended and its heartbeat is as recent as that.`,
+row of sched.worker, and alive says that it has not ended and is not silent.`,
 		Args: noArgs,
 	}
 	o.add(cmd)
@@ -70,13 +71,13 @@ func showWorkers(s *screen, workers []operator.Worker, now time.Time) error {
 		{title: "HOST", flexible: true},
 		{title: "APP", flexible: true},
 		{title: "STATE"},
-		{title: "RUNNING", right: true},
+		{title: "RUNS", right: true},
 		{title: "SLOTS", right: true},
-		{title: "CEILING", right: true},
+		{title: "CEILING", right: true, spare: true},
 		{title: "BEAT", right: true},
 		{title: "UP", right: true},
-		{title: "SERVES", flexible: true},
-		{title: "NOTE", flexible: true},
+		{title: "SERVES", flexible: true, optional: true},
+		{title: "NOTE", flexible: true, optional: true},
 	}}
 	for _, w := range workers {
 		state, beat, paint := w.State, span(now.Sub(w.HeartbeatAt)), map[int]color{3: workerColor(w)}
@@ -107,7 +108,7 @@ func workerColor(w operator.Worker) color {
 	}
 }
 
-// serves says which tasks a worker takes.
+// serves says which tasks a worker takes; nothing if it takes all that need no label.
 func serves(w operator.Worker) string {
 	var parts []string
 	if w.Queues != nil {
@@ -118,9 +119,6 @@ func serves(w operator.Worker) string {
 	}
 	if labels := pairs(w.Labels); labels != "" {
 		parts = append(parts, labels)
-	}
-	if len(parts) == 0 {
-		return "all"
 	}
 
 	return strings.Join(parts, "; ")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,6 +27,8 @@ const (
 	// below Postgres's deadlock_timeout of 1 s, so that it is never an app that
 	// is chosen to break a deadlock.
 	lockPatience = "500ms"
+
+	chunkTimeout = 30 * time.Second
 )
 
 // Action is what can be done to tasks.
@@ -155,38 +158,43 @@ func (a Action) filter(f Filter) (Filter, error) {
 
 // ChangeMatched does the action to tasks that a filter matched, those of them
 // that still have one of its statuses. It reports each after the transaction that
-// changed it. When it fails, what was reported is done and the rest is not.
+// changed it. When it fails, or ctx ends, what was reported is done and the rest is
+// not, unless the connection broke.
 func (o *Operator) ChangeMatched(ctx context.Context, action Action, f Filter, ids []int64, report func(Change)) error {
 	f, err := action.filter(f)
 	if err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(ids, changeBatch) {
-		changes, err := o.changeChunk(ctx, action, f.statusArray(), chunk)
-		if isOfTask(err) {
-			// One of them is at fault: each on its own, to see which.
-			changes = changes[:0]
-			for _, id := range chunk {
-				single, err := o.changeChunk(ctx, action, f.statusArray(), []int64{id})
-				if isOfTask(err) {
-					single = []Change{failure(id, translate(string(action), err))}
-				} else if err != nil {
-					return translate(string(action), err)
-				}
-				changes = append(changes, single...)
+		err := o.changeChunk(ctx, action, f.statusArray(), chunk, report)
+		if !isOfTask(err) {
+			if err != nil {
+				return translate(string(action), err)
 			}
-		} else if err != nil {
-			return translate(string(action), err)
+			continue
 		}
-		for _, c := range changes {
-			report(c)
+		// One of them is at fault: each on its own, to see which.
+		for single := range slices.Chunk(chunk, 1) {
+			err := o.changeChunk(ctx, action, f.statusArray(), single, report)
+			if isOfTask(err) {
+				report(failure(single[0], translate(string(action), err)))
+			} else if err != nil {
+				return translate(string(action), err)
+			}
 		}
 	}
 	return nil
 }
 
-// changeChunk does the action to a few tasks in one transaction, all or none.
-func (o *Operator) changeChunk(ctx context.Context, action Action, statuses string, ids []int64) ([]Change, error) {
+// changeChunk does the action to a few tasks in one transaction, all or none. Once
+// begun it isn't cut off, or nobody would know what became of it; it doesn't take
+// long, since it waits for nobody.
+func (o *Operator) changeChunk(ctx context.Context, action Action, statuses string, ids []int64, report func(Change)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
+	defer cancel()
 	after := make(map[int64]string, len(ids))
 	err := pgx.BeginFunc(ctx, o.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', $1, true)", lockPatience); err != nil {
@@ -207,16 +215,16 @@ func (o *Operator) changeChunk(ctx context.Context, action Action, statuses stri
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	changes := make([]Change, len(ids))
-	for i, id := range ids {
-		changes[i] = Change{ID: id, Outcome: Skipped}
+	for _, id := range ids {
+		c := Change{ID: id, Outcome: Skipped}
 		if status, changed := after[id]; changed {
-			changes[i] = Change{ID: id, Outcome: outcomeOf(action, status), Status: status}
+			c = Change{ID: id, Outcome: outcomeOf(action, status), Status: status}
 		}
+		report(c)
 	}
-	return changes, nil
+	return nil
 }
 
 // ChangeEach does the action to each task of a list, in a transaction of its own.

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -125,6 +126,26 @@ func TestRetryMatchedWaitsForNobody(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, []Outcome{Refused, Done}, []Outcome{changes[0].Outcome, changes[1].Outcome})
 	require.ErrorContains(t, changes[0].Err, "lock timeout")
+}
+
+// What was reported before it was stopped is done, and nothing else.
+func TestChangeMatchedStopped(t *testing.T) {
+	t.Parallel()
+	o, pool := setup(t)
+	exec(t, pool, `SELECT sched.enqueue_many(jsonb_agg('{"kind": "mail"}'::jsonb)) FROM generate_series(1, $1::int)`, 3*changeBatch)
+	match, err := o.Match(t.Context(), Cancel, Filter{Kinds: []string{"mail"}}, MaxMatch)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	got := outcomes{}
+	err = o.ChangeMatched(ctx, Cancel, Filter{}, match.IDs, func(c Change) {
+		got.add(c)
+		if len(got) == changeBatch+1 {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, got, 2*changeBatch)
+	require.Equal(t, 2*changeBatch, one[int](t, pool, "SELECT count(*)::int FROM sched.task WHERE status = 'cancelled'"))
 }
 
 func TestCancelMatched(t *testing.T) {
