@@ -47,16 +47,17 @@ type server struct {
 // [app.ExitError] when the app ended by itself with another exit code than 0; a run that ctx ended is a success.
 func Run(ctx context.Context, opts Options) error {
 	s := &server{opts: opts, console: &console{out: opts.Stdout, colour: opts.Colour}, cfg: opts.Sidecar}
-	if err := s.findApp(); err != nil {
-		return err
-	}
-	places, err := s.choosePlaces(ctx)
-	if err != nil {
+	if err := s.checkApp(ctx); err != nil {
 		return err
 	}
 	postgres, err := s.startPostgres(ctx)
 	if err != nil {
 		return err
+	}
+	// Only now: what is free at the start may be taken by the time Postgres is up.
+	places, err := s.choosePlaces(ctx)
+	if err != nil {
+		return errors.Join(err, postgres.stop())
 	}
 	s.cfg.Database.URL, s.cfg.Database.ListenURL = config.DSN(postgres.dsn), ""
 	s.console.write(s.banner(postgres, places))
@@ -68,8 +69,8 @@ func Run(ctx context.Context, opts Options) error {
 	return errors.Join(err, postgres.stop())
 }
 
-// findApp refuses a command that can't be started before anything else is.
-func (s *server) findApp() error {
+// checkApp refuses a command that can't run, before anything is started.
+func (s *server) checkApp(ctx context.Context) error {
 	if len(s.opts.Command) == 0 {
 		return nil
 	}
@@ -78,7 +79,13 @@ func (s *server) findApp() error {
 	if errors.As(err, &cause) {
 		return &app.ExitError{Code: cause.Code(), Err: err}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if s.opts.Given("app.url") && answers(ctx, s.cfg.App.URL) {
+		return s.stranger()
+	}
+	return nil
 }
 
 // runBeside runs the sidecar, and the app if there is one, while Postgres runs.

@@ -67,8 +67,7 @@ func (s *server) chooseApp(ctx context.Context, p *places) error {
 		return nil
 	}
 	if chosen {
-		return fmt.Errorf("something listens on %s already, and would get the app's tasks: stop it, or give the app another port with --app-url",
-			s.cfg.App.URL)
+		return s.stranger()
 	}
 	port, err := freePort(ctx)
 	if err != nil {
@@ -77,6 +76,12 @@ func (s *server) chooseApp(ctx context.Context, p *places) error {
 	s.cfg.App.URL = "http://localhost:" + port
 	p.note("port %s is taken: the app is to listen on PORT=%s", defaultAppPort, port)
 	return nil
+}
+
+// stranger says that the app's place is taken.
+func (s *server) stranger() error {
+	return fmt.Errorf("something listens on %s already, and would get the app's tasks: stop it, or give the app another port with --app-url",
+		s.cfg.App.URL)
 }
 
 // appEnv is the app's environment.
