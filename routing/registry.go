@@ -136,20 +136,21 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 	return n == 1, nil
 }
 
-// Beat writes one heartbeat with the load. It returns [ErrEvicted] when the
+// Beat writes one heartbeat with the load and returns the registration's state,
+// which an operator may have moved to draining. It returns [ErrEvicted] when the
 // registration has ended.
-func (r *Registry) Beat(ctx context.Context, workerID string, load Load) error {
-	n, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
+func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (State, error) {
+	state, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
 		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
 		SkippedKinds: load.SkippedKinds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
 	})
-	if err != nil {
-		return fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", ErrEvicted
+	case err != nil:
+		return "", fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
 	}
-	if n == 0 {
-		return ErrEvicted
-	}
-	return nil
+	return State(state), nil
 }
 
 // Beats returns the heartbeats of all live registrations.

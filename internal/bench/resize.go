@@ -197,7 +197,7 @@ func step(ctx context.Context, g *governor.Governor, gauge *gauge, from, to int)
 	if err := g.SetSlots(to); err != nil {
 		return 0, err
 	}
-	err := pollUntil(ctx, resizePoll, func(context.Context) (bool, error) { return g.Status().Running <= to, nil })
+	err := pollUntil(ctx, resizePoll, func(context.Context) (bool, error) { return g.Status().Taken <= to, nil })
 	took := millis(time.Since(begin))
 	gauge.allow(to)
 	return took, err

@@ -294,7 +294,8 @@ func (g *Governor) Release(reason string) {
 // Status is a snapshot for readiness, logs and people.
 type Status struct {
 	WorkerID     string   `json:"worker_id"`
-	Running      int      `json:"running"`
+	Running      int      `json:"running"` // being dispatched or settled
+	Taken        int      `json:"taken"`   // running, or reserved by a claim under way
 	Slots        int      `json:"slots"`
 	Ceiling      int      `json:"ceiling"`
 	Holds        []string `json:"holds"`
@@ -306,9 +307,9 @@ type Status struct {
 
 // Status returns the current state.
 func (g *Governor) Status() Status {
-	_, limit := g.slots.counts()
+	taken, limit := g.slots.counts()
 	status := Status{
-		Running: g.running.count(), Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
+		Running: g.running.count(), Taken: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
 		SkippedKinds: g.skips.list(), Queues: *g.queues.Load(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {

@@ -252,3 +252,20 @@ func TestAcceptedTaskIsSettledLater(t *testing.T) {
 	eventuallyState(t, pool, tooLate, "discarded")
 	eventually(t, func() bool { return g.Status().Running == 0 }, "no slot stays taken")
 }
+
+func TestDrainFromOutsideIsNoticed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	g := start(t, config(pool, &dispatcherFunc{work: b.work}))
+	running := enqueue(t, pool, `'k'`)
+	b.next(t)
+	_, err := pool.Exec(t.Context(), `select sched.drain_worker($1)`, g.Status().WorkerID)
+	require.NoError(t, err)
+	waiting := enqueue(t, pool, `'k'`)
+	eventually(t, func() bool { return len(g.Status().Holds) == 1 }, "the sidecar shows it")
+	require.Equal(t, []string{"draining"}, g.Status().Holds)
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventuallyState(t, pool, running, "completed")
+	require.Equal(t, "available", state(t, pool, waiting), "a draining worker takes nothing new, from the first moment on")
+}

@@ -93,11 +93,14 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 	defer cancel()
 	_, slots := g.slots.counts()
 	started := time.Now()
-	err := g.registry.Beat(ctx, g.workerID(), routing.Load{
+	state, err := g.registry.Beat(ctx, g.workerID(), routing.Load{
 		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), RoundTrip: roundTrip,
 	})
 	if err == nil {
 		g.lastBeat.Store(&started)
+		if state == routing.StateDraining && g.holds.put(holdDraining) {
+			g.config.Logger.InfoContext(ctx, "told to drain: claiming nothing any more, until this sidecar is restarted")
+		}
 		return g.activate(ctx)
 	}
 	if !errors.Is(err, routing.ErrEvicted) {

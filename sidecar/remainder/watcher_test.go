@@ -119,11 +119,11 @@ func TestAwaitEmpty(t *testing.T) {
 	pool := pgtest.New(t)
 	id := task(t, pool, "'a'", "")
 	ours := &sidecar{}
+	ours.running.Store(1)
 	w := newWatcher(t, pool, func(c *Config) { c.Sidecar = ours })
 	done := make(chan error, 1)
 	go func() { done <- w.AwaitEmpty(t.Context()) }()
 
-	ours.running.Store(1)
 	_, err := pool.Exec(t.Context(), "update sched.river_job set state = 'completed', finalized_at = now() where id = $1", id)
 	require.NoError(t, err)
 	select {

@@ -65,7 +65,7 @@ func (q *Queries) QueueServable(ctx context.Context, arg QueueServableParams) ([
 	return items, nil
 }
 
-const workerBeat = `-- name: WorkerBeat :execrows
+const workerBeat = `-- name: WorkerBeat :one
 UPDATE sched.worker AS w
 SET heartbeat_at = clock_timestamp(),
     heartbeat_seq = w.heartbeat_seq + 1,
@@ -75,6 +75,7 @@ SET heartbeat_at = clock_timestamp(),
     skipped_kinds = $4::text[],
     rtt_ms = $5
 WHERE w.id = $6 AND w.state IN ('pending', 'active', 'draining')
+RETURNING w.state
 `
 
 type WorkerBeatParams struct {
@@ -86,9 +87,10 @@ type WorkerBeatParams struct {
 	ID           string
 }
 
-// One heartbeat with the load. Zero rows: evicted, register anew.
-func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (int64, error) {
-	result, err := q.db.Exec(ctx, workerBeat,
+// One heartbeat with the load. Returns the state, which an operator may have moved
+// to draining. No row: evicted, register anew.
+func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error) {
+	row := q.db.QueryRow(ctx, workerBeat,
 		arg.Running,
 		arg.Slots,
 		arg.Ceiling,
@@ -96,10 +98,9 @@ func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (int64, 
 		arg.RttMs,
 		arg.ID,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var state string
+	err := row.Scan(&state)
+	return state, err
 }
 
 const workerBeats = `-- name: WorkerBeats :many

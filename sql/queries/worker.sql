@@ -19,8 +19,9 @@ SET state = @to_state,
     ended_at = CASE WHEN @to_state::text = 'done' THEN clock_timestamp() END
 WHERE w.id = @id AND w.state = any(@from_states::text[]);
 
--- name: WorkerBeat :execrows
--- One heartbeat with the load. Zero rows: evicted, register anew.
+-- name: WorkerBeat :one
+-- One heartbeat with the load. Returns the state, which an operator may have moved
+-- to draining. No row: evicted, register anew.
 UPDATE sched.worker AS w
 SET heartbeat_at = clock_timestamp(),
     heartbeat_seq = w.heartbeat_seq + 1,
@@ -29,7 +30,8 @@ SET heartbeat_at = clock_timestamp(),
     ceiling = @ceiling,
     skipped_kinds = @skipped_kinds::text[],
     rtt_ms = @rtt_ms
-WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining');
+WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining')
+RETURNING w.state;
 
 -- name: WorkerBeats :many
 -- The heartbeats of all live registrations. By the leader, each second.

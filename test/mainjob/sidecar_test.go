@@ -42,9 +42,9 @@ const (
 // The shortened timing: the proportions of what ships, an order of magnitude
 // faster. An eviction is still several scheduling hiccups of a busy machine away.
 const (
-	quickHeartbeat = 250 * time.Millisecond
-	quickFence     = 1200 * time.Millisecond
-	quickEvict     = 1800 * time.Millisecond
+	quickHeartbeat = 500 * time.Millisecond
+	quickFence     = 3 * time.Second
+	quickEvict     = 4 * time.Second
 	quickPoll      = 200 * time.Millisecond
 
 	// leaderless is how long a fleet may be without a leader after its leader
