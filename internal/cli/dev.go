@@ -103,7 +103,8 @@ func (o *devOptions) run(cmd *cobra.Command, environ, command []string) error {
 		Command: command, Environ: environ,
 		Sidecar: loaded.Sidecar, Given: func(key string) bool { return loaded.Source(key) != "default" },
 		Dir: dir, Ephemeral: o.ephemeral, Port: o.port,
-		Stdout: cmd.OutOrStdout(), Colour: wantsColour(cmd.OutOrStdout(), environ), Version: version.Get().Version,
+		Stdout: cmd.OutOrStdout(), Colour: wantsColour(cmd.OutOrStdout(), environ),
+		Version: version.Get().Version, Program: os.Args[0],
 		Hurry: hurry(cmd.Context()), AppStarted: func(kill func()) { beforeExit(cmd.Context(), kill) },
 	})
 }

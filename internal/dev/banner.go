@@ -25,7 +25,8 @@ func (s *server) banner(p *postgres, chosen *places) string {
 	say("\nPostgres %s is up and has the schema sched. In another terminal:\n", p.version)
 	say("  export DSN='%s'", p.dsn)
 	say("  %s", enqueueCommand)
-	say("  %s\n", lookCommand)
+	say("  %s", lookCommand)
+	say("  %s explain 1 --dsn \"$DSN\"\n", s.opts.Program)
 	kept := "kept from run to run in " + p.server.Dir()
 	if s.opts.Ephemeral {
 		kept = "thrown away in the end"

@@ -29,6 +29,7 @@ type Options struct {
 	Stdout  io.Writer
 	Colour  bool
 	Version string // of this program
+	Program string // how it was called
 
 	// Hurry, when it is closed, ends the shutdown grace at once. Optional.
 	Hurry <-chan struct{}

@@ -28,7 +28,7 @@ type started struct {
 func start(t *testing.T, opts Options) *started {
 	t.Helper()
 	d := &started{out: &screen{}, done: make(chan error, 1)}
-	opts.Stdout = d.out
+	opts.Stdout, opts.Program = d.out, "./bin/sched"
 	opts.Sidecar = config.DefaultSidecar()
 	opts.Sidecar.Admin.Addr = "127.0.0.1:0"
 	opts.Sidecar.App.URL = "http://127.0.0.1:" + free(t)
@@ -107,6 +107,7 @@ func TestDataAndDSNStay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dsn, got)
 	require.Contains(t, first.out.String(), "starting for the first time")
+	require.Contains(t, first.out.String(), `./bin/sched explain 1 --dsn "$DSN"`)
 	require.Contains(t, first.out.String(), "kept from run to run in "+dir)
 	require.Contains(t, first.out.String(), strings.TrimSpace(strings.Split(hello.Node, "\n")[1]), "what to do next, without a command")
 	require.Contains(t, first.out.String(), strings.TrimSpace(strings.Split(hello.Python, "\n")[2]))
@@ -157,6 +158,7 @@ func TestAppIsPartOfIt(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, conn.Close(t.Context()))
 	d.await(t, `postgres | ERROR:  column "nonsense" does not exist`)
+	d.await(t, "sidecar ready")
 
 	d.stop()
 	require.NoError(t, d.ends(t), "however the app takes its SIGTERM")

@@ -102,6 +102,7 @@ func follow(t *testing.T, dir, server, client string) (untilUp, untilDone time.D
 	terminal.Env = append(environ(), data)
 	out, err := terminal.CombinedOutput()
 	require.NoError(t, err, string(out))
+	require.Regexp(t, `(?m)^Task 1 of kind hello is [a-z]+ `, string(out), "it is explained")
 	require.Regexp(t, `(?m)^ +1 \| hello \| [a-z]+ `, string(out), "the task is shown")
 
 	dsn := dsnOf(t, p)
