@@ -22,6 +22,9 @@ var (
 	// ErrRolesRefused is returned by [Up] when the login role may not create
 	// or use the roles of [Options].
 	ErrRolesRefused = errors.New("roles can't be set up")
+	// ErrPooled is returned by all functions that take a connection string when it
+	// leads through a pooler that gives each transaction another session.
+	ErrPooled = errors.New("the connection leads through a pooler in transaction mode")
 	// ErrLeftovers is returned by [Down] when something that the migrations did
 	// not make keeps the schema or a role in place.
 	ErrLeftovers = errors.New("something else still depends on it")

@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"github.com/sched-sidecar/sched/internal/pooler"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	lockKey = 0x7363686564_01
 	// lockPoll is how often a second migration asks for the lock.
 	lockPoll = 100 * time.Millisecond
+	// connectTimeout applies unless the connection string has one.
+	connectTimeout = 10 * time.Second
 	// unlockTimeout bounds the goodbye to a server that stopped answering.
 	unlockTimeout = 5 * time.Second
 )
@@ -90,6 +94,9 @@ func connected(ctx context.Context, dsn string, opts Options, fn func(*session) 
 	if pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		pool.ConnConfig.RuntimeParams["application_name"] = "sched migrate"
 	}
+	if pool.ConnConfig.ConnectTimeout == 0 {
+		pool.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	s := &session{pool: pool, opts: opts}
 	if s.lock, err = pgx.ConnectConfig(ctx, pool.ConnConfig); err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -99,6 +106,9 @@ func connected(ctx context.Context, dsn string, opts Options, fn func(*session) 
 		defer cancel()
 		_ = s.lock.Close(done)
 	}()
+	if err := s.refusePooler(ctx); err != nil {
+		return err
+	}
 	if err := settle(ctx, s.lock); err != nil {
 		return err
 	}
@@ -106,6 +116,30 @@ func connected(ctx context.Context, dsn string, opts Options, fn func(*session) 
 	s.db.SetMaxIdleConns(0)
 	defer func() { _ = s.db.Close() }()
 	return fn(s)
+}
+
+// refusePooler finds out whether the session is ours alone. In one that is shared
+// the lock would lock nothing, and the settings would stay behind: a search path
+// that others don't expect, say.
+func (s *session) refusePooler(ctx context.Context) error {
+	pooled, err := pooler.Between(ctx, s.lock)
+	if err != nil || !pooled {
+		return err
+	}
+	other, err := pgx.ConnectConfig(ctx, s.pool.ConnConfig)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	defer func() {
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+		defer cancel()
+		_ = other.Close(done)
+	}()
+	shared, err := pooler.Shared(ctx, s.lock, other)
+	if err != nil || !shared {
+		return err
+	}
+	return fmt.Errorf("migrate: %w (%s:%d): give migrations the address of Postgres itself", ErrPooled, s.pool.ConnConfig.Host, s.pool.ConnConfig.Port)
 }
 
 func settle(ctx context.Context, conn *pgx.Conn) error {

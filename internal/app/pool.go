@@ -136,7 +136,7 @@ func hosts(conn *pgx.ConnConfig) map[string]struct{} {
 // has set one, or the session is a pooler's and so not only ours.
 func boundIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, false)
-		WHERE pg_backend_pid() = $2 AND current_setting('idle_in_transaction_session_timeout') = '0'`,
+		WHERE pg_backend_pid() = $2::bigint AND current_setting('idle_in_transaction_session_timeout') = '0'`,
 		pgx.QueryExecModeSimpleProtocol, fmt.Sprintf("%dms", idleInTransaction.Milliseconds()), int64(conn.PgConn().PID()))
 	return err
 }

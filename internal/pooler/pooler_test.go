@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -146,7 +147,7 @@ func forward(client io.Writer, backend io.Reader) {
 			return
 		}
 		if message[0] == 'K' {
-			binary.BigEndian.PutUint32(rest, 42)
+			binary.BigEndian.PutUint32(rest, math.MaxUint32) // more than Postgres' own ever are
 		}
 		if _, err := client.Write(slices.Concat(message, rest)); err != nil {
 			return

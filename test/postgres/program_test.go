@@ -61,21 +61,27 @@ type program struct {
 	admin  string // of a sidecar: http://host:port
 }
 
-// start runs a binary, and sees to its end.
+// start runs a binary of ours.
 func start(t *testing.T, binary string, env settings, args ...string) *program {
 	t.Helper()
-	p := &program{log: &logBuffer{}, exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, args...)
-	dieWithParent(p.cmd)
-	p.cmd.Dir = t.TempDir() // no stray configuration file
-	p.cmd.Env = []string{"HOME=" + p.cmd.Dir, "PATH=" + os.Getenv("PATH")}
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = t.TempDir() // no stray configuration file
+	cmd.Env = []string{"HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH")}
 	for name, value := range env {
-		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	require.NoError(t, p.cmd.Start())
+	return launch(t, cmd)
+}
+
+// launch starts a command, and sees to its end.
+func launch(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{cmd: cmd, log: &logBuffer{}, exited: make(chan struct{})}
+	dieWithParent(cmd)
+	cmd.Stdout, cmd.Stderr = p.log, p.log
+	require.NoError(t, cmd.Start())
 	go func() {
-		_ = p.cmd.Wait()
+		_ = cmd.Wait()
 		close(p.exited)
 	}()
 	t.Cleanup(func() { p.cleanup(t) })
@@ -139,6 +145,13 @@ func (p *program) cleanup(t *testing.T) {
 }
 
 func (p *program) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// stop ends a sidecar as an operator would.
+func (p *program) stop(t *testing.T) {
+	t.Helper()
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.awaitExit(t, soon), p.log.String())
+}
 
 // kill ends the process as a crash would, and waits until it is gone.
 func (p *program) kill() {

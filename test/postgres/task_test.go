@@ -90,7 +90,6 @@ func awaitStatus(t *testing.T, db database, id int64, status string, within time
 	}, func() string { return fmt.Sprintf("task %d is %s, not %s", id, got, status) })
 }
 
-
 // eventually polls on the test's own goroutine, so that the condition may use
 // require, and explains a failure with what it saw last.
 func eventually(t *testing.T, within time.Duration, condition func() bool, explain func() string) {
