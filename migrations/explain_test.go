@@ -39,7 +39,7 @@ func (e explained) worker(id, columns, values string) {
 	if columns != "" {
 		columns, values = ", "+columns, ", "+values
 	}
-	e.exec("INSERT INTO sched.worker (id, client_id, hostname, app_url, state, slots"+columns+") VALUES ('"+id+"', 'c', 'host-of-"+id+"', 'http://app:80', 'active', 5"+values+")")
+	e.exec("INSERT INTO sched.worker (id, client_id, hostname, app_url, state, slots" + columns + ") VALUES ('" + id + "', 'c', 'host-of-" + id + "', 'http://app:80', 'active', 5" + values + ")")
 }
 
 func (e explained) says(parts ...string) {

@@ -31,10 +31,10 @@ func (s *session) waitForLocks(ctx context.Context, step func() error) error {
 		}
 		holder := s.lockHolder(ctx)
 		if time.Since(began) > lockPatience {
-			return fmt.Errorf("%w; for %s a table was in use whenever it was asked for%s: end that transaction, and run this again: what was done so far is kept",
+			return fmt.Errorf("%w; for %s a table was in use whenever it was asked for (the oldest open transaction: %s): end that, and run this again: what was done so far is kept",
 				err, lockPatience, holder)
 		}
-		s.opts.Logger.WarnContext(ctx, "a table is in use: waiting for open transactions to end, then trying again"+holder, "asked_for", timeout)
+		s.opts.Logger.WarnContext(ctx, "a table is in use: waiting for open transactions to end, then trying again", "oldest", holder, "asked_for", timeout)
 		// Time for those who waited behind.
 		select {
 		case <-time.After(timeout + rand.N(timeout)):
@@ -60,7 +60,7 @@ func (s *session) lockHolder(ctx context.Context) string {
 			WHERE l.pid = a.pid AND l.granted AND c.relnamespace = 'sched'::regnamespace)
 		ORDER BY a.xact_start LIMIT 1`).Scan(&pid, &app, &user, &open)
 	if err != nil {
-		return ""
+		return "unknown"
 	}
-	return fmt.Sprintf(" (the oldest: process %d of %s, application %q, open for %s)", pid, user, app, open.Round(time.Millisecond))
+	return fmt.Sprintf("process %d of %s, application %s, open for %s", pid, user, app, open.Round(time.Millisecond))
 }

@@ -18,6 +18,8 @@ func schedCommand(environ []string) *cobra.Command {
 		workersCommand(environ),
 		queuesCommand(environ),
 		batchesCommand(environ),
+		applyCommand(environ),
+		exportCommand(environ),
 		migrateCommand(environ),
 		doctorCommand(environ),
 		benchCommand(environ),

@@ -1,0 +1,81 @@
+-- name: FleetLock :exec
+-- Keeps others from changing kinds and settings, and other applies out, to the end
+-- of the transaction; enqueues go on. By sched apply, first of all.
+LOCK TABLE sched.setting, sched.kind IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: FleetSettings :many
+-- All settings. By sched apply and export.
+SELECT s.key, s.value, s.pinned, s.updated_by, s.updated_at
+FROM sched.setting AS s
+ORDER BY s.key;
+
+-- name: FleetKinds :many
+-- All kinds with what they set; durations in microseconds. By sched apply and export.
+SELECT k.kind, k.pinned, k.updated_by, k.updated_at,
+    jsonb_strip_nulls(jsonb_build_object(
+        'description', k.description, 'queue', k.queue, 'selector', k.selector, 'protocol', k.protocol, 'priority', k.priority,
+        'timeout', (extract(EPOCH FROM k.timeout) * 1000000)::bigint, 'max_attempts', k.max_attempts,
+        'retry_base', (extract(EPOCH FROM k.retry_base) * 1000000)::bigint, 'retry_factor', k.retry_factor,
+        'retry_cap', (extract(EPOCH FROM k.retry_cap) * 1000000)::bigint, 'retry_jitter', k.retry_jitter
+    )) AS values
+FROM sched.kind AS k
+ORDER BY k.kind;
+
+-- name: FleetQueues :many
+-- The queues that enqueue can name, with what they set. One that a River client has
+-- named otherwise is not among them. By sched apply and export.
+SELECT q.base, q.selector, q.protocol, q.pinned,
+    jsonb_strip_nulls(jsonb_build_object('description', q.description)) AS values
+FROM sched.queue AS q
+WHERE q.name = sched.queue_name(q.base, q.selector, q.protocol)
+ORDER BY q.name;
+
+-- name: FleetSettingPut :execrows
+-- Sets a setting unless it is pinned.
+INSERT INTO sched.setting AS s (key, value, description)
+VALUES (@key::text, @value::jsonb, @description::text)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+WHERE NOT s.pinned;
+
+-- name: FleetKindPut :execrows
+-- Makes a kind, or all of its columns, what values says, unless it is pinned.
+INSERT INTO sched.kind AS k (
+    kind, description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter
+)
+VALUES (
+    @kind::text, @values::jsonb ->> 'description', @values::jsonb ->> 'queue', @values::jsonb -> 'selector', @values::jsonb ->> 'protocol',
+    (@values::jsonb ->> 'priority')::smallint, (@values::jsonb ->> 'timeout')::bigint * interval '1 microsecond',
+    (@values::jsonb ->> 'max_attempts')::integer, (@values::jsonb ->> 'retry_base')::bigint * interval '1 microsecond',
+    (@values::jsonb ->> 'retry_factor')::real, (@values::jsonb ->> 'retry_cap')::bigint * interval '1 microsecond',
+    (@values::jsonb ->> 'retry_jitter')::real
+)
+ON CONFLICT (kind) DO UPDATE SET
+    description = excluded.description,
+    queue = excluded.queue,
+    selector = excluded.selector,
+    protocol = excluded.protocol,
+    priority = excluded.priority,
+    timeout = excluded.timeout,
+    max_attempts = excluded.max_attempts,
+    retry_base = excluded.retry_base,
+    retry_factor = excluded.retry_factor,
+    retry_cap = excluded.retry_cap,
+    retry_jitter = excluded.retry_jitter
+WHERE NOT k.pinned;
+
+-- name: FleetKindRemove :execrows
+-- Removes a kind unless it is pinned.
+DELETE FROM sched.kind AS k
+WHERE k.kind = @kind::text AND NOT k.pinned;
+
+-- name: FleetQueueAdd :one
+-- Makes the row of a queue. False: an open transaction is making it, too.
+SELECT sched.add_queue(
+    sched.queue_name(@base::text, @selector::jsonb, @protocol::text), @base::text, @selector::jsonb, @protocol::text
+)::boolean AS added;
+
+-- name: FleetQueuePut :execrows
+-- Makes what is configured of a queue what values says, unless it is pinned.
+UPDATE sched.queue AS q
+SET description = @values::jsonb ->> 'description'
+WHERE q.name = sched.queue_name(@base::text, @selector::jsonb, @protocol::text) AND NOT q.pinned;
