@@ -89,7 +89,13 @@ func startSidecar(t *testing.T, dsn, appURL string, set settings) *sidecar {
 // launchSidecar runs a sidecar and waits for nothing but its admin listener.
 func launchSidecar(t *testing.T, dsn, appURL string, set settings) *sidecar {
 	t.Helper()
-	s := execSidecar(t, settings{setDatabase: dsn, setApp: appURL, setAdmin: "127.0.0.1:0", setLogFormat: "json"}.plus(set), "run")
+	return launchProgram(t, sidecarBinary, dsn, appURL, set)
+}
+
+// launchProgram is launchSidecar for the sidecar of another release.
+func launchProgram(t *testing.T, binary, dsn, appURL string, set settings) *sidecar {
+	t.Helper()
+	s := execProgram(t, binary, settings{setDatabase: dsn, setApp: appURL, setAdmin: "127.0.0.1:0", setLogFormat: "json"}.plus(set), "run")
 	eventually(t, soon, func() bool {
 		s.admin = s.log.adminAddress()
 		return s.admin != "" || s.hasExited()
@@ -102,8 +108,13 @@ func launchSidecar(t *testing.T, dsn, appURL string, set settings) *sidecar {
 // its handlers keep it waiting, and exit status 0.
 func execSidecar(t *testing.T, env settings, args ...string) *sidecar {
 	t.Helper()
+	return execProgram(t, sidecarBinary, env, args...)
+}
+
+func execProgram(t *testing.T, binary string, env settings, args ...string) *sidecar {
+	t.Helper()
 	s := &sidecar{log: &logBuffer{}, exited: make(chan struct{})}
-	s.cmd = exec.Command(sidecarBinary, args...)
+	s.cmd = exec.Command(binary, args...)
 	dieWithParent(s.cmd)
 	s.cmd.Dir = t.TempDir() // no stray configuration file
 	s.cmd.Env = []string{"HOME=" + s.cmd.Dir, "PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=0"}
