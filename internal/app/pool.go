@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -42,7 +43,11 @@ func openPool(ctx context.Context, cfg config.Database, name string, logger *slo
 	defer cancel()
 	pooled, err := pooler.Adapt(firstCtx, conn)
 	if err != nil {
-		return nil, fmt.Errorf("no connection to the database %s: %w; check database.url (SCHED_DATABASE_URL) and that Postgres runs", cfg.URL, err)
+		advice := "and that Postgres runs"
+		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+			advice = "which has to name the primary, or all hosts that may become it: no server that it leads to takes writes"
+		}
+		return nil, fmt.Errorf("no connection to the database %s: %w; check database.url (SCHED_DATABASE_URL) %s", cfg.URL, err, advice)
 	}
 	if pooled {
 		logger.InfoContext(ctx, "database.url leads through a connection pooler",

@@ -68,6 +68,7 @@ func TestPoolTakesNoServerThatOnlyReads(t *testing.T) {
 	_, err := openPool(t.Context(), config.Database{URL: config.DSN(dsn), PoolMax: 4}, "test", slog.New(slog.DiscardHandler))
 
 	require.ErrorContains(t, err, "read only connection")
+	require.ErrorContains(t, err, "name the primary")
 }
 
 func TestUnreachableDatabase(t *testing.T) {
