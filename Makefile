@@ -35,8 +35,9 @@ help: ## List what can be done (this list)
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## See it work: Postgres, an app, a sidecar and a task carried over a crash (KEEP=1 leaves it running)
-	go run ./examples/carryover/demo $(if $(KEEP),--keep)
+demo: ## Close a month of 50,000 orders while half of the fleet is killed (KEEP=1 leaves it running)
+	@echo "compiling the demo (a minute or more the first time)"
+	CGO_ENABLED=0 go run -trimpath ./examples/carryover/demo $(if $(KEEP),--keep)
 
 .PHONY: test
 test: need-cgo need-postgres ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')

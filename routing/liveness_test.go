@@ -97,6 +97,7 @@ func TestLivenessNeverEvictsTooSoon(t *testing.T) {
 
 func TestWorkerIDs(t *testing.T) {
 	t.Parallel()
-	require.Regexp(t, `^w-[0-9a-z]{12}$`, routing.NewWorkerID())
-	require.NotEqual(t, routing.NewWorkerID(), routing.NewWorkerID())
+	one, other := routing.NewWorkerID(), routing.NewWorkerID()
+	require.Regexp(t, `^w-[0-9a-z]{12}$`, one)
+	require.NotEqual(t, one, other)
 }

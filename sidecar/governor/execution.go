@@ -229,8 +229,16 @@ func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
 		return
 	}
 	g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
-	if outcome.Error != "" && outcome.Kind != jobs.OutcomeHandBack {
-		log.InfoContext(g.settleCtx, "attempt failed", slog.String("error", outcome.Error), slog.String("status", result.State))
+	if outcome.Error != "" {
+		log = log.With(slog.String("error", outcome.Error))
+		switch result.State {
+		case "retryable":
+			log.InfoContext(g.settleCtx, "attempt failed; trying again", slog.Duration("in", outcome.Delay))
+		case "discarded":
+			log.WarnContext(g.settleCtx, "task discarded: its attempts are spent, or it is hopeless")
+		case "cancelled":
+			log.InfoContext(g.settleCtx, "task cancelled")
+		}
 	}
 	if result.State == "retryable" || result.State == "scheduled" {
 		g.promoter.expect(time.Now().Add(outcome.Delay))

@@ -239,7 +239,7 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 	g.cancelWork(dispatch.ErrShutdown)
 	g.stopLoops()
 	if err := g.client.StopAndCancel(marginCtx); err != nil {
-		errs = append(errs, fmt.Errorf("River's client did not stop in time: %w", err))
+		errs = append(errs, fmt.Errorf("the River client did not stop in time: %w", err))
 	}
 	return errors.Join(append(errs, g.loops.Wait())...)
 }

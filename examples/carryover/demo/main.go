@@ -48,13 +48,16 @@ func run(ctx context.Context, o options, out *screen) error {
 	if o.orders < 2 || o.slots < 1 {
 		return fmt.Errorf("-orders %d -slots %d: there must be at least 2 orders and 1 slot", o.orders, o.slots)
 	}
+	st := newStage(o, out)
+	defer st.clear()
+	// Compiling is no part of what is shown: with a cold cache it takes minutes.
+	err := st.build(ctx)
 	limited, cancel := context.WithTimeoutCause(ctx, o.limit,
 		fmt.Errorf("not done within the limit of %s", o.limit))
 	defer cancel()
-
-	st := newStage(o, out)
-	defer st.clear()
-	err := st.set(limited)
+	if err == nil {
+		err = st.set(limited)
+	}
 	if err == nil {
 		err = play(limited, st)
 	}

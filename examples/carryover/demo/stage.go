@@ -48,16 +48,6 @@ func newStage(o options, out *screen) *stage {
 
 // set starts everything up to the point where both sidecars are at work.
 func (st *stage) set(ctx context.Context) error {
-	st.out.print("Month-end %s: %s orders in tasks of 500, one Postgres, two instances of an app, a sidecar beside each.",
-		month, thousands(int64(st.orders)))
-	st.out.print("Half-way, half of that gets killed. Every order must be carried exactly once.")
-	var err error
-	if st.dir, err = os.MkdirTemp("", "carryover-"); err != nil {
-		return fmt.Errorf("make a directory for binaries and logs: %w", err)
-	}
-	if err := st.build(ctx); err != nil {
-		return err
-	}
 	if err := st.openBooks(ctx); err != nil {
 		return err
 	}
@@ -85,16 +75,25 @@ func (st *stage) set(ctx context.Context) error {
 	return nil
 }
 
-// build compiles the real binaries, unless they are given.
+// build says what is to come and compiles the real binaries, unless they are given.
 func (st *stage) build(ctx context.Context) error {
+	st.out.print("Month-end %s: %s orders in tasks of 500, one Postgres, two instances of an app, a sidecar beside each.",
+		month, thousands(int64(st.orders)))
+	st.out.print("Half-way, half of that gets killed. Every order must be carried exactly once.")
+	var err error
+	if st.dir, err = os.MkdirTemp("", "carryover-"); err != nil {
+		return fmt.Errorf("make a directory for binaries and logs: %w", err)
+	}
 	if st.bin != "" {
 		return nil
 	}
 	st.out.status("building sched-sidecar and the example app …")
 	st.bin = filepath.Join(st.dir, "bin")
 	const module = "github.com/sched-sidecar/sched/"
-	build := exec.CommandContext(ctx, "go", "build", "-o", st.bin+string(filepath.Separator),
+	// As make build does, so that neither compiles what the other has.
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", st.bin+string(filepath.Separator),
 		module+"cmd/sched-sidecar", module+"examples/carryover")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binaries (run the demo inside the repository, or give -bin): %w\n%s", err, output)
 	}
