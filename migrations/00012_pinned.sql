@@ -15,11 +15,14 @@ ALTER TABLE sched.queue
 COMMENT ON COLUMN sched.queue.description IS 'What it is for, for people.';
 COMMENT ON COLUMN sched.queue.pinned IS 'An operator''s row: sched apply never changes it.';
 
-ALTER TABLE sched.worker ADD COLUMN skipped_kinds text[] NOT NULL DEFAULT '{}';
+ALTER TABLE sched.worker
+    ADD COLUMN skipped_kinds text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN holds text[] NOT NULL DEFAULT '{}';
+COMMENT ON COLUMN sched.worker.holds IS 'Why it claims nothing now, such as an app that is down; empty while it claims. As of its last heartbeat.';
 COMMENT ON COLUMN sched.worker.skipped_kinds IS 'Kinds that its app answered 404 to: not claimed for now, and asked for again within a minute.';
 
 -- +goose Down
 
-ALTER TABLE sched.worker DROP COLUMN skipped_kinds;
+ALTER TABLE sched.worker DROP COLUMN holds, DROP COLUMN skipped_kinds;
 ALTER TABLE sched.queue DROP COLUMN pinned, DROP COLUMN description;
 ALTER TABLE sched.setting DROP COLUMN pinned;

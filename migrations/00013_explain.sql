@@ -48,11 +48,14 @@ BEGIN
         count(*) FILTER (WHERE w.up AND w.takes_queue) AS taking_queue,
         count(*) FILTER (WHERE w.up AND w.takes_kind) AS taking_kind,
         count(*) FILTER (WHERE w.serves) AS serving,
-        count(*) FILTER (WHERE w.serves AND NOT w.skips) AS willing,
-        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips), 0) AS free,
-        (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id) FILTER (WHERE w.serves AND NOT w.skips))[:5] AS loads,
+        count(*) FILTER (WHERE w.serves AND NOT w.skips AND w.held = '') AS willing,
+        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''), 0) AS free,
+        (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id)
+            FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''))[:5] AS loads,
         (array_agg(format('The app of worker %s (%s) lacks kind %s: the worker skips it, and asks again within a minute.', w.id, w.app_url, task_kind)
             ORDER BY w.id) FILTER (WHERE w.serves AND w.skips))[:5] AS skipping,
+        (array_agg(format('Worker %s on %s, beside %s, claims nothing now: %s.', w.id, w.hostname, w.app_url, w.held)
+            ORDER BY w.id) FILTER (WHERE w.serves AND w.held <> ''))[:5] AS holding,
         (array_agg(format('Worker %s on %s has not been heard of since %s: it serves nothing.', w.id, w.hostname, sched.explain_time(w.heartbeat_at))
             ORDER BY w.heartbeat_at DESC) FILTER (WHERE w.silent AND w.matches))[:5] AS silent,
         (array_agg(format('Worker %s on %s lacks %s.', w.id, w.hostname, w.lacks) ORDER BY w.id) FILTER (WHERE w.up AND NOT w.matches))[:5] AS lacking
@@ -82,7 +85,7 @@ BEGIN
     ELSIF tally.willing > 0 THEN
         RETURN NEXT format('Live workers that serve it: %s, with %s free slots.', tally.willing, tally.free);
     END IF;
-    RETURN QUERY SELECT unnest(tally.skipping || tally.silent);
+    RETURN QUERY SELECT unnest(tally.holding || tally.skipping || tally.silent);
     IF tally.serving = 0 AND tally.draining > 0 THEN
         RETURN NEXT format('Workers that are draining, and claim nothing more: %s.', tally.draining);
     END IF;
@@ -97,7 +100,7 @@ CREATE FUNCTION sched.explain_workers(
     task_kind text, base text, selector jsonb, protocol text,
     OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamptz, OUT running integer, OUT slots integer,
     OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean,
-    OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT lacks text
+    OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT held text, OUT lacks text
 ) RETURNS SETOF record
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -108,6 +111,7 @@ BEGIN
         w.id, w.hostname, w.app_url, w.state, w.heartbeat_at, w.running, w.slots,
         f.claims AND NOT f.silent, f.claims AND f.silent, f.missing, f.speaks, f.takes_queue, f.takes_kind, m.matches,
         f.claims AND NOT f.silent AND m.matches, explain_workers.task_kind = ANY (w.skipped_kinds),
+        array_to_string(w.holds, ', '),
         concat_ws(', ',
             'label ' || array_to_string(f.missing, ', label '),
             CASE WHEN NOT f.speaks THEN 'protocol ' || explain_workers.protocol END,

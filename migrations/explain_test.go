@@ -82,6 +82,11 @@ func TestExplainWhyATaskWaits(t *testing.T) {
 	e.exec("UPDATE sched.worker SET running = 3 WHERE id = 'w-three'")
 	e.says("Live workers that serve it: 1, with 2 free slots.", "Tasks of its queue that start before it: 0.")
 
+	e.exec("UPDATE sched.worker SET holds = '{app down}' WHERE id = 'w-three'")
+	e.says("Worker w-three on host-of-w-three, beside http://app:80, claims nothing now: app down.")
+	e.saysNot("free slots")
+	e.exec("UPDATE sched.worker SET holds = '{}' WHERE id = 'w-three'")
+
 	e.exec("UPDATE sched.worker SET skipped_kinds = '{mail}' WHERE id = 'w-three'")
 	e.says("The app of worker w-three (http://app:80) lacks kind mail")
 	e.exec("UPDATE sched.worker SET heartbeat_at = now() - interval '1 hour' WHERE id = 'w-three'")

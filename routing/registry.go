@@ -58,7 +58,9 @@ type Load struct {
 	Ceiling int
 	// SkippedKinds are not claimed for now because the app lacks them; not nil.
 	SkippedKinds []string
-	RoundTrip    time.Duration // of the previous heartbeat
+	// Holds are the reasons for claiming nothing now; not nil.
+	Holds     []string
+	RoundTrip time.Duration // of the previous heartbeat
 }
 
 // Rescued is a task that was taken away from a dead worker.
@@ -142,7 +144,7 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (State, error) {
 	state, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
 		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
-		SkippedKinds: load.SkippedKinds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
+		SkippedKinds: load.SkippedKinds, Holds: load.Holds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -224,6 +224,7 @@ CREATE TABLE sched.worker (
     rtt_ms real DEFAULT 0 NOT NULL,
     polling boolean DEFAULT false NOT NULL,
     skipped_kinds text[] DEFAULT '{}'::text[] NOT NULL,
+    holds text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT worker_pkey PRIMARY KEY (id),
     CONSTRAINT worker_id_check CHECK (((char_length(id) >= 1) AND (char_length(id) <= 127))),
     CONSTRAINT worker_labels_check CHECK ((jsonb_typeof(labels) = 'object'::text)),
@@ -751,11 +752,14 @@ BEGIN
         count(*) FILTER (WHERE w.up AND w.takes_queue) AS taking_queue,
         count(*) FILTER (WHERE w.up AND w.takes_kind) AS taking_kind,
         count(*) FILTER (WHERE w.serves) AS serving,
-        count(*) FILTER (WHERE w.serves AND NOT w.skips) AS willing,
-        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips), 0) AS free,
-        (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id) FILTER (WHERE w.serves AND NOT w.skips))[:5] AS loads,
+        count(*) FILTER (WHERE w.serves AND NOT w.skips AND w.held = '') AS willing,
+        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''), 0) AS free,
+        (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id)
+            FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''))[:5] AS loads,
         (array_agg(format('The app of worker %s (%s) lacks kind %s: the worker skips it, and asks again within a minute.', w.id, w.app_url, task_kind)
             ORDER BY w.id) FILTER (WHERE w.serves AND w.skips))[:5] AS skipping,
+        (array_agg(format('Worker %s on %s, beside %s, claims nothing now: %s.', w.id, w.hostname, w.app_url, w.held)
+            ORDER BY w.id) FILTER (WHERE w.serves AND w.held <> ''))[:5] AS holding,
         (array_agg(format('Worker %s on %s has not been heard of since %s: it serves nothing.', w.id, w.hostname, sched.explain_time(w.heartbeat_at))
             ORDER BY w.heartbeat_at DESC) FILTER (WHERE w.silent AND w.matches))[:5] AS silent,
         (array_agg(format('Worker %s on %s lacks %s.', w.id, w.hostname, w.lacks) ORDER BY w.id) FILTER (WHERE w.up AND NOT w.matches))[:5] AS lacking
@@ -785,7 +789,7 @@ BEGIN
     ELSIF tally.willing > 0 THEN
         RETURN NEXT format('Live workers that serve it: %s, with %s free slots.', tally.willing, tally.free);
     END IF;
-    RETURN QUERY SELECT unnest(tally.skipping || tally.silent);
+    RETURN QUERY SELECT unnest(tally.holding || tally.skipping || tally.silent);
     IF tally.serving = 0 AND tally.draining > 0 THEN
         RETURN NEXT format('Workers that are draining, and claim nothing more: %s.', tally.draining);
     END IF;
@@ -847,7 +851,7 @@ BEGIN
 END;
 $function$;
 
-CREATE OR REPLACE FUNCTION sched.explain_workers(task_kind text, base text, selector jsonb, protocol text, OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamp with time zone, OUT running integer, OUT slots integer, OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean, OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT lacks text)
+CREATE OR REPLACE FUNCTION sched.explain_workers(task_kind text, base text, selector jsonb, protocol text, OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamp with time zone, OUT running integer, OUT slots integer, OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean, OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT held text, OUT lacks text)
  RETURNS SETOF record
  LANGUAGE plpgsql
  STABLE
@@ -860,6 +864,7 @@ BEGIN
         w.id, w.hostname, w.app_url, w.state, w.heartbeat_at, w.running, w.slots,
         f.claims AND NOT f.silent, f.claims AND f.silent, f.missing, f.speaks, f.takes_queue, f.takes_kind, m.matches,
         f.claims AND NOT f.silent AND m.matches, explain_workers.task_kind = ANY (w.skipped_kinds),
+        array_to_string(w.holds, ', '),
         concat_ws(', ',
             'label ' || array_to_string(f.missing, ', label '),
             CASE WHEN NOT f.speaks THEN 'protocol ' || explain_workers.protocol END,
@@ -1665,6 +1670,7 @@ COMMENT ON COLUMN sched.worker.load_percent IS 'Resource load of the app, 0 to 1
 COMMENT ON COLUMN sched.worker.rtt_ms IS 'Round trip to the database in milliseconds.';
 COMMENT ON COLUMN sched.worker.polling IS 'Whether it polls by itself at present, so that an enqueue need not wake it.';
 COMMENT ON COLUMN sched.worker.skipped_kinds IS 'Kinds that its app answered 404 to: not claimed for now, and asked for again within a minute.';
+COMMENT ON COLUMN sched.worker.holds IS 'Why it claims nothing now, such as an app that is down; empty while it claims. As of its last heartbeat.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';

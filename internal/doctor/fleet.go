@@ -219,7 +219,19 @@ func lookAtQueues(ctx context.Context, p *patient) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, err := list(ctx, p.tx, `SELECT format('%s on %s beside %s (%s)', w.id, w.hostname, w.app_url, array_to_string(w.holds, ', '))
+		FROM sched.worker AS w WHERE w.state IN ('pending', 'active') AND cardinality(w.holds) > 0
+			AND EXISTS (SELECT FROM sched.queue AS q`+waiting+`) ORDER BY w.id`)
+	if err != nil {
+		return nil, err
+	}
 	var found []Finding
+	if len(held) > 0 {
+		found = append(found, Finding{
+			Level: Warning, Message: "tasks wait, and these workers claim nothing: " + strings.Join(held, "; "),
+			Advice: `"app down": start the app, or correct app.url of that sidecar; its /readyz says when it is ready`,
+		})
+	}
 	if len(paused) > 0 {
 		found = append(found, Finding{
 			Level: Warning, Message: "tasks wait in paused queues: " + strings.Join(paused, "; "),

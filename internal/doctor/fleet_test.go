@@ -148,6 +148,12 @@ func TestQueues(t *testing.T) {
 	worker(t, pool, "w-2", "labels, protocols", `'{"gpu": "a100", "zone": "eu"}', '{http,grpc}'`)
 	healthy(t, look(t, dsn, "queues", Options{}), "has a worker")
 
+	exec(t, pool, `UPDATE sched.worker SET holds = '{app down}' WHERE id = 'w-2'`)
+	finding = ill(t, look(t, dsn, "queues", Options{}), Warning)
+	require.Contains(t, finding.Message, "these workers claim nothing: w-2 on ")
+	require.Contains(t, finding.Message, "(app down)")
+	exec(t, pool, `UPDATE sched.worker SET holds = '{}'`)
+
 	exec(t, pool, `UPDATE sched.river_queue SET paused_at = now() - interval '1 hour' WHERE name IN ('mail', 'default')`)
 	finding = ill(t, look(t, dsn, "queues", Options{}), Warning)
 	require.Contains(t, finding.Message, "paused queues: ")

@@ -42,3 +42,15 @@ func TestSkippedKindsAreShownInTheWorkerRow(t *testing.T) {
 		return len(skipped) == 1 && skipped[0] == "new"
 	}, "operators see it in SQL")
 }
+
+func TestHoldsAreShownInTheWorkerRow(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	g := start(t, config(pool, &dispatcherFunc{work: complete}))
+	g.Hold("app down")
+	eventually(t, func() bool {
+		var holds []string
+		require.NoError(t, pool.QueryRow(t.Context(), `select holds from sched.worker`).Scan(&holds))
+		return len(holds) == 1 && holds[0] == "app down"
+	}, "operators see it in SQL")
+}

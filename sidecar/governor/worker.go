@@ -94,7 +94,7 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 	_, slots := g.slots.counts()
 	started := time.Now()
 	state, err := g.registry.Beat(ctx, g.workerID(), routing.Load{
-		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), RoundTrip: roundTrip,
+		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), Holds: g.holds.names(), RoundTrip: roundTrip,
 	})
 	if err == nil {
 		g.lastBeat.Store(&started)

@@ -20,6 +20,26 @@ type Querier interface {
 	BatchOne(ctx context.Context, name string) ([]byte, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
+	// Makes a kind, or all of its columns, what values says, unless it is pinned.
+	FleetKindPut(ctx context.Context, arg FleetKindPutParams) (int64, error)
+	// Removes a kind unless it is pinned.
+	FleetKindRemove(ctx context.Context, kind string) (int64, error)
+	// All kinds with what they set; durations in microseconds. By sched apply and export.
+	FleetKinds(ctx context.Context) ([]FleetKindsRow, error)
+	// Keeps others from changing kinds and settings, and other applies out, to the end
+	// of the transaction; enqueues go on. By sched apply, first of all.
+	FleetLock(ctx context.Context) error
+	// Makes the row of a queue. False: an open transaction is making it, too.
+	FleetQueueAdd(ctx context.Context, arg FleetQueueAddParams) (bool, error)
+	// Makes what is configured of a queue what values says, unless it is pinned.
+	FleetQueuePut(ctx context.Context, arg FleetQueuePutParams) (int64, error)
+	// The queues that enqueue can name, with what they set. One that a River client has
+	// named otherwise is not among them. By sched apply and export.
+	FleetQueues(ctx context.Context) ([]FleetQueuesRow, error)
+	// Sets a setting unless it is pinned.
+	FleetSettingPut(ctx context.Context, arg FleetSettingPutParams) (int64, error)
+	// All settings. By sched apply and export.
+	FleetSettings(ctx context.Context) ([]FleetSettingsRow, error)
 	// Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
 	// find the line at fault.
 	JSONCheck(ctx context.Context, value string) (bool, error)

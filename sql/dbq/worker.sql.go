@@ -73,8 +73,9 @@ SET heartbeat_at = clock_timestamp(),
     slots = $2,
     ceiling = $3,
     skipped_kinds = $4::text[],
-    rtt_ms = $5
-WHERE w.id = $6 AND w.state IN ('pending', 'active', 'draining')
+    holds = $5::text[],
+    rtt_ms = $6
+WHERE w.id = $7 AND w.state IN ('pending', 'active', 'draining')
 RETURNING w.state
 `
 
@@ -83,6 +84,7 @@ type WorkerBeatParams struct {
 	Slots        int32
 	Ceiling      int32
 	SkippedKinds []string
+	Holds        []string
 	RttMs        float32
 	ID           string
 }
@@ -95,6 +97,7 @@ func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string,
 		arg.Slots,
 		arg.Ceiling,
 		arg.SkippedKinds,
+		arg.Holds,
 		arg.RttMs,
 		arg.ID,
 	)

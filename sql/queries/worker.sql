@@ -29,6 +29,7 @@ SET heartbeat_at = clock_timestamp(),
     slots = @slots,
     ceiling = @ceiling,
     skipped_kinds = @skipped_kinds::text[],
+    holds = @holds::text[],
     rtt_ms = @rtt_ms
 WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining')
 RETURNING w.state;
