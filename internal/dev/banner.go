@@ -21,6 +21,9 @@ func (s *server) banner(p *postgres, chosen *places) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
+	if len(s.opts.Command) == 0 {
+		b.WriteString(s.nextSteps()) // first, since it's long
+	}
 	notes := append(s.notesOn(p), chosen.notes...)
 	say("\nPostgres %s is up and has the schema sched. In another terminal:\n", p.version)
 	say("  export DSN='%s'", p.dsn)
@@ -40,9 +43,6 @@ func (s *server) banner(p *postgres, chosen *places) string {
 	say("  admin  http://%s/status and /metrics", s.cfg.Admin.ListenAddr())
 	for _, note := range notes {
 		say("  note   %s", note)
-	}
-	if len(s.opts.Command) == 0 {
-		b.WriteString(s.nextSteps())
 	}
 	say("\nCtrl-C stops all of it.\n")
 	return b.String()
@@ -78,13 +78,22 @@ func psqlNote(binDir string) string {
 
 // nextSteps is for those who have no app yet, or run it themselves.
 func (s *server) nextSteps() string {
-	listen := "on " + s.cfg.App.URL
-	return "\nNow the app: whatever answers HTTP " + listen + " gets a task as POST /{kind}. Until it is up, tasks wait.\n" +
-		"Started by \"sched dev -- node app.js\" it stops and logs with the rest. Two to begin with:\n" +
-		"\napp.js:\n\n" + indent(hello.Node) + "\napp.py:\n\n" + indent(hello.Python) +
-		"\nAn app elsewhere: sched dev --app-url http://127.0.0.1:3000\n"
-}
+	port := ""
+	if p := app.PortOf(s.cfg.App.URL); p != defaultAppPort {
+		port = "PORT=" + p + " "
+	}
+	return fmt.Sprintf(`
+There is no app yet. Whatever answers HTTP on %s gets each task as POST /{kind}; until it does, tasks wait. Two to
+paste into another terminal:
 
-func indent(text string) string {
-	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ") + "\n"
+cat > app.js <<'EOF'
+%sEOF
+%snode app.js
+
+cat > app.py <<'EOF'
+%sEOF
+%spython3 app.py
+
+"%s dev -- node app.js" starts and stops the app with the rest, "%[6]s dev --app-url http://127.0.0.1:3000" expects it elsewhere.
+`, s.cfg.App.URL, hello.Node, port, hello.Python, port, s.opts.Program)
 }

@@ -109,8 +109,8 @@ func TestDataAndDSNStay(t *testing.T) {
 	require.Contains(t, first.out.String(), "starting for the first time")
 	require.Contains(t, first.out.String(), `./bin/sched explain 1 --dsn "$DSN"`)
 	require.Contains(t, first.out.String(), "kept from run to run in "+dir)
-	require.Contains(t, first.out.String(), strings.TrimSpace(strings.Split(hello.Node, "\n")[1]), "what to do next, without a command")
-	require.Contains(t, first.out.String(), strings.TrimSpace(strings.Split(hello.Python, "\n")[2]))
+	require.Contains(t, first.out.String(), "cat > app.js <<'EOF'\n"+hello.Node+"EOF\nPORT=", "what to do next, without a command")
+	require.Contains(t, first.out.String(), "cat > app.py <<'EOF'\n"+hello.Python+"EOF\nPORT=")
 
 	second := start(t, Options{Dir: dir})
 	require.ErrorContains(t, second.ends(t), "sched dev runs already with the data in "+dir)
