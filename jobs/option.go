@@ -2,9 +2,10 @@ package jobs
 
 import "time"
 
-// Option sets one property of a task. What no option sets keeps the default of
-// the SQL API, and the SQL API checks every value: one out of range comes back
-// as [ErrInvalidArgument].
+// Option sets one property of a task. What no option sets has the default of the
+// task's kind (a row of sched.kind, which an operator may change at any time), or
+// else the one that is told here. The SQL API checks every value: one out of range
+// comes back as [ErrInvalidArgument].
 type Option func(*options)
 
 // Protocols of [Protocol].
