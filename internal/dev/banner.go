@@ -35,8 +35,8 @@ func (s *server) banner(p *postgres, chosen *places) string {
 		kept = "thrown away in the end"
 	}
 	say("  data   %s", kept)
-	if port := app.PortOf(s.cfg.App.URL); port != "" {
-		say("  app    %s, from PORT=%s and DATABASE_URL", s.cfg.App.URL, port)
+	if port := app.PortOf(s.cfg.App.URL); port != "" && len(s.opts.Command) > 0 {
+		say("  app    %s: it is given PORT=%s, and DATABASE_URL", s.cfg.App.URL, port)
 	} else {
 		say("  app    %s", s.cfg.App.URL)
 	}
