@@ -22,6 +22,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X $(MODULE)/internal/version.stamped=$(VERSION)
 BINARIES  := sched sched-sidecar
 PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+BIN_DIR   ?= bin
+DIST_DIR  ?= dist
 
 # The files that gofumpt checks: what git knows or would add, without what a generator wrote.
 GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!sql/dbq/*' ':!*.pb.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done)
@@ -116,14 +118,17 @@ generate: $(SQLC) ## Write what is generated: the schema's dump, SQL code from i
 	go generate ./...
 
 .PHONY: build
-build: ## Build static binaries for this machine into ./bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(BINARIES:%=./cmd/%)
+build: bin dist ## Build static binaries: for this machine into ./bin, for every supported platform into ./dist
 
-.PHONY: build-all
-build-all: ## Build static binaries for every supported platform into ./dist
+.PHONY: bin
+bin: ## Build static binaries for this machine alone into ./bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o '$(BIN_DIR)/' $(BINARIES:%=./cmd/%)
+
+.PHONY: dist
+dist:
 	@for p in $(PLATFORMS); do \
-		echo "dist/$${p/\//-}"; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o "dist/$${p/\//-}/" $(BINARIES:%=./cmd/%); \
+		echo "$(DIST_DIR)/$${p/\//-}"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o "$(DIST_DIR)/$${p/\//-}/" $(BINARIES:%=./cmd/%); \
 	done
 
 .PHONY: bench
