@@ -28,6 +28,9 @@ DIST_DIR  ?= dist
 # The files that gofumpt checks: what git knows or would add, without what a generator wrote.
 GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!sql/dbq/*' ':!*.pb.go' | while read -r f; do [ -e "$$f" ] && echo "$$f"; done)
 
+# River UI's tests are a module of their own: what is shipped doesn't depend on it.
+RIVER_UI := test/interop/riverui
+
 TEST_TIMEOUT ?= 8m
 TEST_FLAGS   ?=
 PKG          ?= ./...
@@ -44,6 +47,7 @@ demo: ## Close a month of 50,000 orders while half of the fleet is killed (KEEP=
 .PHONY: test
 test: need-cgo need-postgres ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+	$(if $(filter ./...,$(PKG)),cd $(RIVER_UI) && go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...)
 
 # The race detector is C code behind cgo.
 .PHONY: need-cgo
@@ -88,10 +92,12 @@ format: $(GOFUMPT) ## Write all Go files in gofumpt's format
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
+	cd $(RIVER_UI) && $(GOLANGCI_LINT) run ./...
 
 .PHONY: vet
 vet:
 	go vet ./...
+	cd $(RIVER_UI) && go vet -tags verify ./...
 
 # govulncheck asks a database on the internet (GOVULNDB=file:///… for a copy). It exits 3 on findings; not reaching the
 # database says nothing about the code, so that is told and not counted.
@@ -110,6 +116,7 @@ check-sqlc: $(SQLC)
 .PHONY: check-tidy
 check-tidy:
 	go mod tidy -diff
+	cd $(RIVER_UI) && go mod tidy -diff
 
 .PHONY: generate
 generate: $(SQLC) ## Write what is generated: the schema's dump, SQL code from it, docs/config.md
@@ -138,6 +145,7 @@ bench: ## Run every benchmark and print its figures (tens of minutes)
 .PHONY: verify
 verify: build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
 	go test -tags verify -run Verify -count 1 -timeout 120m ./...
+	cd $(RIVER_UI) && go test -tags verify -run Verify -count 1 -timeout 30m ./...
 
 .PHONY: tools
 tools: $(GOLANGCI_LINT) $(GOFUMPT) $(SQLC) $(GOVULNCHECK) ## Build the pinned tools into ./.tools (check and generate do it when needed)

@@ -1,0 +1,169 @@
+//go:build verify
+
+package riverui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/devpg"
+	"github.com/sched-sidecar/sched/internal/pgtest"
+)
+
+const (
+	millionRows = 1_000_000
+	rounds      = 5
+	// usable is what a person waits for a page without wondering.
+	usable = 2000 // ms
+)
+
+// fill makes rows as a busy fleet leaves them: what has ended is old, what waits
+// is new, so that a page of waiting tasks in the order of their ids lies behind
+// all that has ended.
+const fill = `INSERT INTO sched.river_job (kind, queue, state, args, metadata, priority, attempt, created_at, scheduled_at, attempted_at, attempted_by, finalized_at, errors)
+SELECT 'kind-' || n % 50, 'queue-' || n % 20, state, jsonb_build_object('order', n, 'customer', md5(n::text)),
+	jsonb_build_object('sched:by', jsonb_build_object('user', 'shop', 'app', 'web')), 1 + n % 4, started::int, at,
+	CASE WHEN state IN ('scheduled', 'retryable') THEN now() + n % 100000 * interval '1 s' ELSE at END,
+	CASE WHEN started THEN at END, CASE WHEN started THEN '{w-3f9k2m7q4t1x}'::text[] END,
+	CASE WHEN state IN ('completed', 'cancelled', 'discarded') THEN at END,
+	CASE WHEN state IN ('retryable', 'discarded') THEN ARRAY[jsonb_build_object('at', at, 'attempt', 1, 'error', 'HTTP 500: no luck', 'trace', '')] END
+FROM (
+	SELECT n, now() - ($1 - n) * interval '1 ms' AS at, (CASE
+		WHEN n <= $1 * 0.55 THEN CASE WHEN n % 25 = 0 THEN 'cancelled' WHEN n % 20 = 1 THEN 'discarded' ELSE 'completed' END
+		WHEN n <= $1 * 0.552 THEN 'running'
+		WHEN n <= $1 * 0.65 THEN 'scheduled'
+		WHEN n <= $1 * 0.70 THEN 'retryable'
+		WHEN n <= $1 * 0.701 THEN 'pending'
+		ELSE 'available'
+	END)::sched.river_job_state AS state
+	FROM generate_series(1, $1::int) AS n
+) AS row, LATERAL (SELECT state NOT IN ('available', 'scheduled', 'pending') AS started) AS s`
+
+// figure is a line of docs/verify.md.
+type figure struct {
+	Name   string  `json:"figure"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Bound  string  `json:"bound"`
+	OK     bool    `json:"ok"`
+	Rounds int     `json:"rounds"`
+}
+
+// request is one of those that the pages send.
+type request struct {
+	method, path, body string
+}
+
+func TestVerifyAMillionHotRows(t *testing.T) {
+	t.Parallel()
+	// A server as it comes, not the tests' one, which keeps everything in memory.
+	server, err := devpg.Start(t.Context(), devpg.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	pool := pgtest.NewOn(t, server)
+	for n := range 20 {
+		enqueue(t, pool, fmt.Sprintf(`'kind-0', queue => 'queue-%d'`, n))
+	}
+	_, err = pool.Exec(t.Context(), fill, millionRows)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `VACUUM ANALYZE sched.river_job`)
+	require.NoError(t, err)
+	ui := newUI(t, pool)
+	// River UI keeps the counts for a while: this is what its first visitor waits for.
+	figures := []figure{worst(t, func() *riverUI { return newUI(t, pool) }, "riverui.states.ms", []request{{http.MethodGet, "/api/states", ""}})}
+
+	lists, filtered := listRequests()
+	get := func(paths ...string) (requests []request) {
+		for _, path := range paths {
+			requests = append(requests, request{http.MethodGet, path, ""})
+		}
+		return requests
+	}
+	some := millionRows / 2
+	for _, group := range []struct {
+		name     string
+		requests []request
+	}{
+		{"jobs", lists},
+		{"jobs_filtered", filtered},
+		{"job", get(fmt.Sprintf("/api/jobs/%d", some))},
+		{"queues", get("/api/queues?limit=100", "/api/queues/queue-7")},
+		{"kinds", get("/api/autocomplete?facet=job_kind&match=kind-4", "/api/autocomplete?facet=job_kind")},
+		{"queue_names", get("/api/autocomplete?facet=queue_name&match=queue-1")},
+		{"actions", []request{
+			{http.MethodPost, "/api/jobs/cancel", fmt.Sprintf(`{"ids": ["%d"]}`, millionRows-1)},
+			{http.MethodPost, "/api/jobs/retry", fmt.Sprintf(`{"ids": ["%d"]}`, some)},
+			{http.MethodPut, "/api/queues/queue-7/pause", ""},
+			{http.MethodPut, "/api/queues/queue-7/resume", ""},
+		}},
+	} {
+		figures = append(figures, worst(t, func() *riverUI { return ui }, "riverui."+group.name+".ms", group.requests))
+	}
+
+	out := json.NewEncoder(os.Stdout)
+	out.SetEscapeHTML(false)
+	for _, f := range figures {
+		require.NoError(t, out.Encode(f))
+	}
+	requireDocumented(t, figures)
+	for _, f := range figures {
+		require.True(t, f.OK, "%+v", f)
+	}
+}
+
+// listRequests are the pages of each status, and the same with each filter, of
+// which some match nothing: then everything is read.
+func listRequests() (lists, filtered []request) {
+	lists = append(lists, request{http.MethodGet, "/api/jobs?limit=20", ""})
+	for _, state := range []string{"available", "scheduled", "retryable", "running", "pending", "completed", "cancelled", "discarded"} {
+		page := "/api/jobs?limit=20&state=" + state
+		lists = append(lists, request{http.MethodGet, page, ""})
+		for _, filter := range []string{"kinds=kind-7", "kinds=no-such-kind", "queues=queue-7", "priorities=4", "tags=no-such-tag"} {
+			filtered = append(filtered, request{http.MethodGet, page + "&" + filter, ""})
+		}
+	}
+	return lists, filtered
+}
+
+// worst sends each request a few times and returns the largest of their medians.
+func worst(t *testing.T, visit func() *riverUI, name string, requests []request) figure {
+	t.Helper()
+	result := figure{Name: name, Unit: "ms", Bound: fmt.Sprintf("<= %d", usable), Rounds: rounds}
+	for _, r := range requests {
+		times := make([]float64, rounds)
+		for i := range times {
+			ui := visit()
+			started := time.Now()
+			ui.do(t, r.method, r.path, r.body)
+			times[i] = float64(time.Since(started).Microseconds()) / 1000
+		}
+		t.Logf("%s %s: %v ms", r.method, r.path, times)
+		slices.Sort(times)
+		result.Value = max(result.Value, times[rounds/2])
+	}
+	result.OK = result.Value <= usable
+	return result
+}
+
+// requireDocumented holds docs/verify.md to the figures, and the other way round.
+func requireDocumented(t *testing.T, figures []figure) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/verify.md")
+	require.NoError(t, err)
+	var documented, measured []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(riverui\\.[^`]+)` \\| ms \\| ([^|]+) \\|").FindAllStringSubmatch(string(page), -1) {
+		documented = append(documented, row[1]+" "+row[2])
+	}
+	for _, f := range figures {
+		measured = append(measured, f.Name+" "+f.Bound)
+	}
+	require.Equal(t, measured, documented)
+}
