@@ -23,6 +23,7 @@ import (
 // riverUI is River UI as its users mount it: a handler over an insert-only client.
 type riverUI struct {
 	handler http.Handler
+	stop    func() // ends its background queries
 }
 
 func newUI(t *testing.T, pool *pgxpool.Pool) *riverUI {
@@ -35,7 +36,7 @@ func newUI(t *testing.T, pool *pgxpool.Pool) *riverUI {
 	ctx, stop := context.WithCancel(context.Background())
 	require.NoError(t, handler.Start(ctx))
 	t.Cleanup(stop)
-	return &riverUI{handler}
+	return &riverUI{handler, stop}
 }
 
 func (u *riverUI) send(t *testing.T, method, path, body string) (status int, reply string) {
