@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
 func TestInsert_ScheduledAt(t *testing.T) {
@@ -44,4 +47,20 @@ func TestInsert_Pending(t *testing.T) {
 	require.Equal(t, "available", scalar[string](t, b.pool, `SELECT sched.retry($1)`, bySQL.ID))
 	b.wait(t, byRiver.ID, "completed")
 	b.wait(t, bySQL.ID, "completed")
+}
+
+// River enqueues periodic jobs on its leader. The clients that docs/river.md
+// allows are none, and River says so itself.
+func TestPeriodicJobs_AreRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	require.Panics(t, func() { insertOnly(t, pool).PeriodicJobs() })
+	periodic := river.NewPeriodicJob(river.PeriodicInterval(time.Hour), func() (river.JobArgs, *river.InsertOpts) { return job{"", "periodic"}, nil }, nil)
+	workers := river.NewWorkers()
+	river.AddWorker(workers, goWorker{})
+	_, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Schema: "sched", LeaderElectionDisabled: true, PeriodicJobs: []*river.PeriodicJob{periodic},
+		Queues: map[string]river.QueueConfig{"go-only": {MaxWorkers: 1}}, Workers: workers,
+	})
+	require.ErrorContains(t, err, "PeriodicJobs must be empty")
 }
