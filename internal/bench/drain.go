@@ -15,9 +15,10 @@ type DrainConfig struct {
 	Profile  string // directory for profiles of one round more; empty: none
 }
 
-// defaultDrain has as many slots as it takes to keep two cores busy; more only
+// defaultDrain has as many slots as it takes for claims and settles of some size:
+// with fewer, Postgres pays for statements instead of tasks; more than that only
 // add connections (docs/performance.md).
-func defaultDrain() DrainConfig { return DrainConfig{Protocol: "http", Tasks: 100000, Slots: 200} }
+func defaultDrain() DrainConfig { return DrainConfig{Protocol: "http", Tasks: 100000, Slots: 400} }
 
 const (
 	tasksMax      = 10_000_000
