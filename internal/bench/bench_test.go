@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	if err := process(os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:forbidigo // this is a main function
+		os.Exit(1)
 	}
 }
 
