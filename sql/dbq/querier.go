@@ -122,7 +122,8 @@ type Querier interface {
 	// sidecar knows of, and by the leader's timer.
 	//
 	// A River client may have chosen unique states without `retryable`: a newer job
-	// with the same key may then exist, and the older one is discarded, as River does.
+	// with the same key may then exist, also among those that are due, and all but
+	// one are discarded, as River does. Two of them would fail the statement, each time.
 	TaskPromote(ctx context.Context, max int32) (TaskPromoteRow, error)
 	// Takes up to max running tasks away from workers that are gone. In the
 	// transaction that evicts a worker, and again by the leader's sweep for rows that

@@ -257,16 +257,12 @@ FROM rescued AS r;
 -- sidecar knows of, and by the leader's timer.
 --
 -- A River client may have chosen unique states without `retryable`: a newer job
--- with the same key may then exist, and the older one is discarded, as River does.
+-- with the same key may then exist, also among those that are due, and all but
+-- one are discarded, as River does. Two of them would fail the statement, each time.
 WITH due AS MATERIALIZED (
-    SELECT j.id,
+    SELECT j.id, j.scheduled_at, j.unique_key,
         j.unique_key IS NOT NULL AND j.unique_states IS NOT NULL
-        AND NOT sched.river_job_state_in_bitmask(j.unique_states, j.state)
-        AND EXISTS (
-            SELECT 1 FROM sched.river_job AS o
-            WHERE o.unique_key = j.unique_key AND o.id <> j.id AND o.unique_states IS NOT NULL
-                AND sched.river_job_state_in_bitmask(o.unique_states, o.state)
-        ) AS conflict
+        AND NOT sched.river_job_state_in_bitmask(j.unique_states, j.state) AS unguarded
     FROM sched.river_job AS j
     WHERE j.state IN ('retryable', 'scheduled')
         AND j.scheduled_at <= now()
@@ -275,12 +271,25 @@ WITH due AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 ),
 
+decided AS MATERIALIZED (
+    SELECT d.id,
+        d.unguarded AND (
+            row_number() OVER (PARTITION BY d.unguarded, d.unique_key ORDER BY d.scheduled_at, d.id) > 1
+            OR EXISTS (
+                SELECT 1 FROM sched.river_job AS o
+                WHERE o.unique_key = d.unique_key AND o.id <> d.id AND o.unique_states IS NOT NULL
+                    AND sched.river_job_state_in_bitmask(o.unique_states, o.state)
+            )
+        ) AS conflict
+    FROM due AS d
+),
+
 promoted AS (
     UPDATE sched.river_job AS j
     SET state = (CASE WHEN d.conflict THEN 'discarded' ELSE 'available' END)::sched.river_job_state,
         finalized_at = CASE WHEN d.conflict THEN clock_timestamp() END,
         metadata = CASE WHEN d.conflict THEN j.metadata || '{"unique_key_conflict": "scheduler_discarded"}' ELSE j.metadata END
-    FROM due AS d
+    FROM decided AS d
     WHERE j.id = d.id
     RETURNING j.queue, j.state
 ),
