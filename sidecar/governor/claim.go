@@ -54,7 +54,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	defer cancel()
 	if g.claimInDoubt {
 		if err := g.returnUnknownClaims(ctx); err != nil {
-			g.slots.free(n)
+			g.free(n)
 			g.claimFailed(ctx, err)
 			return nil
 		}
@@ -77,7 +77,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		g.claimInDoubt = true
 		rows = nil
 	}
-	g.slots.free(n - len(rows))
+	g.free(n - len(rows))
 	g.metrics.claimed.Add(float64(len(rows)))
 	if full {
 		g.more.Store(true)

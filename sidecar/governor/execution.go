@@ -131,8 +131,10 @@ func (g *Governor) run(x *execution) {
 	defer func() {
 		x.cancel(nil)
 		g.running.remove(x)
-		g.slots.free(1)
-		g.finished()
+		g.free(1)
+		if g.more.Load() {
+			g.pilot.wake()
+		}
 	}()
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	outcome := g.dispatch(x)

@@ -98,7 +98,7 @@ type Governor struct {
 	giveUp      context.CancelFunc
 	loops       *errgroup.Group
 	stopLoops   context.CancelFunc
-	idle        chan struct{} // capacity 1: an attempt ended while draining
+	idle        chan struct{} // capacity 1: the last slot became free
 	stopOnce    sync.Once
 	stopResult  error
 	startedOnce atomic.Bool
@@ -221,22 +221,22 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 	}
 	g.Drain(ctx)
 	g.waitIdle(ctx)
-	left := g.running.count()
-	if left > 0 {
+	if left := g.running.count(); left > 0 {
 		g.config.Logger.WarnContext(ctx, "shutdown grace is over: handing running tasks back", slog.Int("tasks", left))
-		g.cancelWork(dispatch.ErrShutdown)
 	}
+	g.cancelWork(dispatch.ErrShutdown) // also of what a claim under way still gets
 	marginCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin)
 	defer cancel()
 	g.waitIdle(marginCtx)
 	var errs []error
-	if left = g.running.count(); left > 0 {
+	if left := g.running.count(); left > 0 {
 		errs = append(errs, fmt.Errorf("%d outcomes could not be written; their tasks run again after this worker's eviction", left))
+	} else if !g.idleNow() {
+		errs = append(errs, errors.New("a claim got no answer; what it took runs again after this worker's eviction"))
 	} else if _, err := g.registry.Move(marginCtx, g.workerID(), routing.StateDone, "stopped"); err != nil {
 		errs = append(errs, fmt.Errorf("the fleet doesn't know that this worker stopped, and will evict it: %w", err))
 	}
 	g.giveUp()
-	g.cancelWork(dispatch.ErrShutdown)
 	g.stopLoops()
 	if err := g.client.StopAndCancel(marginCtx); err != nil {
 		errs = append(errs, fmt.Errorf("the River client did not stop in time: %w", err))
@@ -244,9 +244,10 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 	return errors.Join(append(errs, g.loops.Wait())...)
 }
 
-// waitIdle waits until nothing runs or ctx is done.
+// waitIdle waits until no slot is taken or ctx is done: nothing runs, and no claim
+// is under way that would still get something.
 func (g *Governor) waitIdle(ctx context.Context) {
-	for g.running.count() > 0 {
+	for !g.idleNow() {
 		select {
 		case <-ctx.Done():
 			return
@@ -255,12 +256,16 @@ func (g *Governor) waitIdle(ctx context.Context) {
 	}
 }
 
-// finished is called whenever a slot became free.
-func (g *Governor) finished() {
-	if g.more.Load() {
-		g.pilot.wake()
-	}
-	if g.running.count() == 0 {
+// idleNow reports whether no slot is taken.
+func (g *Governor) idleNow() bool {
+	taken, _ := g.slots.counts()
+	return taken == 0
+}
+
+// free gives back n slots and tells who waits for that.
+func (g *Governor) free(n int) {
+	g.slots.free(n)
+	if g.idleNow() {
 		select {
 		case g.idle <- struct{}{}:
 		default:

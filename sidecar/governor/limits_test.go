@@ -10,6 +10,8 @@ import (
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sidecar/governor"
+	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
 func TestSlotsMoveLive(t *testing.T) {
@@ -92,4 +94,47 @@ func TestStopLetsTasksEndAndHandsTheRestBack(t *testing.T) {
 	var workers string
 	require.NoError(t, pool.QueryRow(t.Context(), `select string_agg(state, ' ') from sched.worker`).Scan(&workers))
 	require.Equal(t, "done", workers)
+}
+
+// slowClaim is a database whose claims take their time once they have tasks.
+type slowClaim struct {
+	dbq.Querier
+	claimed chan struct{}
+	answer  chan struct{}
+}
+
+func (d *slowClaim) TaskClaim(ctx context.Context, params dbq.TaskClaimParams) ([]dbq.TaskClaimRow, error) {
+	rows, err := d.Querier.TaskClaim(ctx, params)
+	if len(rows) > 0 {
+		close(d.claimed)
+		<-d.answer
+	}
+	return rows, err
+}
+
+func TestStopHandsBackWhatAClaimUnderWayGets(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	d := &dispatcherFunc{work: func(ctx context.Context, _ *dispatch.Task) jobs.Outcome {
+		<-ctx.Done()
+		return jobs.Outcome{Kind: jobs.OutcomeHandBack}
+	}}
+	g, err := governor.New(config(pool, d))
+	require.NoError(t, err)
+	db := &slowClaim{claimed: make(chan struct{}), answer: make(chan struct{})}
+	g.WrapQueries(func(q dbq.Querier) dbq.Querier { db.Querier = q; return db })
+	id := enqueue(t, pool, `'k'`)
+	require.NoError(t, g.Start(t.Context()))
+	<-db.claimed
+
+	stopped := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		stopped <- g.Stop(ctx, patience)
+	}()
+	time.AfterFunc(600*time.Millisecond, func() { close(db.answer) }) // the grace is over by then
+	require.NoError(t, <-stopped)
+	require.Equal(t, "available", state(t, pool, id))
+	require.Equal(t, 0, column[int](t, pool, id, "attempt"), "unspent")
 }
