@@ -43,9 +43,10 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	if g.holds.any() || len(*queues) == 0 {
 		return nil
 	}
+	// Before the look at the slots: the last one may become free right after it.
+	g.more.Store(true)
 	n := g.slots.take(min(riverMax, claimMax))
 	if n == 0 {
-		g.more.Store(true) // look again when a slot is free
 		return nil
 	}
 	g.more.Store(false)
