@@ -24,6 +24,9 @@ const (
 	// claimRetryMin is how soon a claim that failed is tried again: at once on
 	// another connection, but for a database that is away not before long.
 	claimRetryMin = 50 * time.Millisecond
+	// timeoutMax is the longest timeout that sched.enqueue takes. Others may have
+	// asked for one that no Duration holds.
+	timeoutMax = 7 * 24 * time.Hour
 )
 
 // taskMetadata is the part of river_job.metadata that a dispatch needs.
@@ -150,7 +153,7 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 	}
 	timeout := g.config.DefaultTimeout
 	if meta.TimeoutMS > 0 {
-		timeout = time.Duration(meta.TimeoutMS) * time.Millisecond
+		timeout = time.Duration(min(meta.TimeoutMS, timeoutMax.Milliseconds())) * time.Millisecond
 	}
 	ctx, cancel := context.WithCancelCause(g.workCtx)
 	base, _, _ := strings.Cut(row.Queue, "|") // the hash of selector and protocol is nobody's business

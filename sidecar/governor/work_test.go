@@ -234,3 +234,20 @@ func TestSelectorAndConfigNarrowTheClaim(t *testing.T) {
 		require.Equal(t, "available", state(t, pool, id))
 	}
 }
+
+func TestForeignTimeoutsAreBounded(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	start(t, config(pool, &dispatcherFunc{work: b.work}))
+	for _, millis := range []string{`9223372036855`, `18446744073710`, `9223372036854775807`, `999999999999999999999`, `-5`, `"x"`, `1.5`, `null`} {
+		_, err := pool.Exec(t.Context(), `insert into sched.river_job (kind, args, max_attempts, metadata)
+			values ('k', '{}', 25, jsonb_build_object('sched:timeout_ms', $1::jsonb))`, millis)
+		require.NoError(t, err)
+		task := b.next(t)
+		left := time.Until(task.Deadline)
+		require.Greater(t, left, 30*time.Second, millis)
+		require.LessOrEqual(t, left, 7*24*time.Hour, millis)
+		b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	}
+}
