@@ -15,6 +15,7 @@ import (
 
 const (
 	settleBatchMax     = 1000
+	settleBytesMax     = 8 << 20 // of outputs in one batch; a larger one goes alone
 	settleTimeout      = 10 * time.Second
 	settleBackoffMin   = 50 * time.Millisecond
 	settleBackoffMax   = time.Second
@@ -104,11 +105,16 @@ func (s *Settler) take() []*settleCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	batch := make([]*settleCall, 0, min(len(s.pending), settleBatchMax))
-	var i int
+	var i, size int
 	for ; i < len(s.pending) && len(batch) < settleBatchMax; i++ {
-		if s.pending[i].ctx.Err() == nil {
-			batch = append(batch, s.pending[i])
+		if s.pending[i].ctx.Err() != nil {
+			continue
 		}
+		size += len(s.pending[i].Outcome.Output)
+		if size > settleBytesMax && len(batch) > 0 {
+			break
+		}
+		batch = append(batch, s.pending[i])
 	}
 	s.pending = append(s.pending[:0:0], s.pending[i:]...)
 	if len(s.pending) > 0 {
