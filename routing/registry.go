@@ -170,7 +170,7 @@ func (r *Registry) Beats(ctx context.Context) ([]Beat, error) {
 
 // Evict ends a dead worker's registration and makes its tasks available, in one
 // transaction. It does nothing, and reports false, when the worker beat
-// meanwhile. Tasks whose rows an app holds locked stay for [Registry.Sweep].
+// meanwhile or its row is held. Tasks whose rows an app holds locked stay for [Registry.Sweep].
 func (r *Registry) Evict(ctx context.Context, dead Beat, reason string) (evicted bool, rescued []Rescued, err error) {
 	tx, err := r.db.Begin(ctx)
 	if err != nil {

@@ -71,11 +71,7 @@ func (g *Governor) lead(ctx context.Context) {
 // leadOnce takes one turn. Its duties don't depend on each other: one that fails
 // keeps none of the others from being done.
 func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, turn int) error {
-	evictErr := g.evictDead(ctx, liveness)
-	if evictErr != nil {
-		liveness.Reset()
-	}
-	errs := []error{evictErr, g.promoter.promote(ctx)}
+	errs := []error{g.evictDead(ctx, liveness), g.promoter.promote(ctx)}
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	errs = append(errs, g.registry.DiscoverQueues(ctx))
@@ -90,24 +86,27 @@ func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, tur
 	return errors.Join(errs...)
 }
 
-// evictDead evicts the workers whose heartbeat stood still for long enough.
+// evictDead evicts the workers whose heartbeat stood still for long enough. One
+// that can't be evicted now keeps no other from it.
 func (g *Governor) evictDead(ctx context.Context, liveness *routing.Liveness) error {
 	readCtx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	beats, err := g.registry.Beats(readCtx)
 	if err != nil {
+		liveness.Reset()
 		return err
 	}
+	var errs []error
 	own := g.workerID()
 	for _, dead := range liveness.Observe(time.Now(), beats) {
 		if dead.WorkerID == own {
 			continue // it is alive enough to lead; it fences itself if it can't beat
 		}
 		if err := g.evict(ctx, dead); err != nil {
-			return err
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (g *Governor) evict(ctx context.Context, dead routing.Beat) error {

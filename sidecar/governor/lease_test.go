@@ -269,3 +269,26 @@ func TestDrainFromOutsideIsNoticed(t *testing.T) {
 	eventuallyState(t, pool, running, "completed")
 	require.Equal(t, "available", state(t, pool, waiting), "a draining worker takes nothing new, from the first moment on")
 }
+
+// An operator's open transaction may hold a dead worker's row.
+func TestWorkerThatCannotBeEvictedNowKeepsNoOtherFromIt(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `insert into sched.worker (id, client_id, state) values ('w-a', 'a', 'active'), ('w-b', 'b', 'active')`)
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `select sched.drain_worker('w-a')`)
+	require.NoError(t, err)
+
+	cfg := config(pool, &dispatcherFunc{work: complete})
+	cfg.FenceAfter, cfg.EvictAfter = time.Second, 1500*time.Millisecond
+	start(t, cfg)
+	worker := func(id string) (state string) {
+		require.NoError(t, pool.QueryRow(t.Context(), `select state from sched.worker where id = $1`, id).Scan(&state))
+		return state
+	}
+	eventually(t, func() bool { return worker("w-b") == "evicted" }, "the other is evicted")
+	require.NoError(t, tx.Commit(t.Context()))
+	eventually(t, func() bool { return worker("w-a") == "evicted" }, "and this one when its row is free")
+}

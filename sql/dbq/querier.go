@@ -168,7 +168,8 @@ type Querier interface {
 	// Asks a worker to take nothing more; its state after that.
 	WorkerDrain(ctx context.Context, id string) (string, error)
 	// Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
-	// one transaction with the rescue of its tasks.
+	// one transaction with the rescue of its tasks. Waits for nobody: whoever holds the
+	// row now must not keep the leader from its other duties.
 	WorkerEvict(ctx context.Context, arg WorkerEvictParams) (int64, error)
 	// Deletes old registrations that own nothing any more. By the leader, now and then.
 	WorkerForget(ctx context.Context, keepSeconds float64) (int64, error)

@@ -150,7 +150,11 @@ SET state = 'evicted',
     load_percent = 0,
     cpu = 0,
     mem = 0
-WHERE w.id = $2 AND w.heartbeat_seq = $3 AND w.state IN ('pending', 'active', 'draining')
+WHERE w.id = (
+    SELECT l.id FROM sched.worker AS l
+    WHERE l.id = $2 AND l.heartbeat_seq = $3 AND l.state IN ('pending', 'active', 'draining')
+    FOR NO KEY UPDATE SKIP LOCKED
+)
 `
 
 type WorkerEvictParams struct {
@@ -160,7 +164,8 @@ type WorkerEvictParams struct {
 }
 
 // Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
-// one transaction with the rescue of its tasks.
+// one transaction with the rescue of its tasks. Waits for nobody: whoever holds the
+// row now must not keep the leader from its other duties.
 func (q *Queries) WorkerEvict(ctx context.Context, arg WorkerEvictParams) (int64, error) {
 	result, err := q.db.Exec(ctx, workerEvict, arg.Reason, arg.ID, arg.HeartbeatSeq)
 	if err != nil {

@@ -43,7 +43,8 @@ ORDER BY w.id;
 
 -- name: WorkerEvict :execrows
 -- Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
--- one transaction with the rescue of its tasks.
+-- one transaction with the rescue of its tasks. Waits for nobody: whoever holds the
+-- row now must not keep the leader from its other duties.
 UPDATE sched.worker AS w
 SET state = 'evicted',
     state_version = w.state_version + 1,
@@ -54,7 +55,11 @@ SET state = 'evicted',
     load_percent = 0,
     cpu = 0,
     mem = 0
-WHERE w.id = @id AND w.heartbeat_seq = @heartbeat_seq AND w.state IN ('pending', 'active', 'draining');
+WHERE w.id = (
+    SELECT l.id FROM sched.worker AS l
+    WHERE l.id = @id AND l.heartbeat_seq = @heartbeat_seq AND l.state IN ('pending', 'active', 'draining')
+    FOR NO KEY UPDATE SKIP LOCKED
+);
 
 -- name: WorkerGone :many
 -- Ended registrations that may still own running rows, because these were locked
