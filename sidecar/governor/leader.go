@@ -71,7 +71,10 @@ func (g *Governor) lead(ctx context.Context) {
 // leadOnce takes one turn. Its duties don't depend on each other: one that fails
 // keeps none of the others from being done.
 func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, turn int) error {
-	errs := []error{g.evictDead(ctx, liveness), g.promoter.promote(ctx)}
+	// Not done here: promoting may take long, or wait for an open transaction that
+	// inserts a unique key, and nobody could be found dead meanwhile.
+	g.promoter.expect(time.Now())
+	errs := []error{g.evictDead(ctx, liveness)}
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	errs = append(errs, g.registry.DiscoverQueues(ctx))

@@ -292,3 +292,30 @@ func TestWorkerThatCannotBeEvictedNowKeepsNoOtherFromIt(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	eventually(t, func() bool { return worker("w-a") == "evicted" }, "and this one when its row is free")
 }
+
+// A River client may have left `retryable` out of the states of its unique keys:
+// making such a task available waits for who is inserting its key.
+func TestPromotingThatWaitsKeepsNobodyFromEviction(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const insert = `insert into sched.river_job (kind, args, max_attempts, state, scheduled_at, unique_key, unique_states)
+		values ('k', '{}', 25, $1, now() - interval '1 s', '\x01', B'11010001')`
+	_, err := pool.Exec(t.Context(), `insert into sched.worker (id, client_id, state) values ('w-a', 'a', 'active')`)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), insert, "retryable")
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), insert, "available")
+	require.NoError(t, err)
+
+	cfg := config(pool, &dispatcherFunc{work: complete})
+	cfg.FenceAfter, cfg.EvictAfter = time.Second, 1500*time.Millisecond
+	start(t, cfg)
+	eventually(t, func() bool {
+		var state string
+		require.NoError(t, pool.QueryRow(t.Context(), `select state from sched.worker where id = 'w-a'`).Scan(&state))
+		return state == "evicted"
+	}, "the dead worker is evicted")
+}

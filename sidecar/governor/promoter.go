@@ -57,7 +57,7 @@ func (p *promoter) expect(due time.Time) {
 func (p *promoter) run(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
+	for failing := false; ; {
 		p.mu.Lock()
 		next := p.next
 		p.mu.Unlock()
@@ -77,10 +77,14 @@ func (p *promoter) run(ctx context.Context) error {
 			if next.IsZero() {
 				continue
 			}
-			if err := p.promote(ctx); err != nil && ctx.Err() == nil {
-				p.logger.WarnContext(ctx, "promoting due tasks failed; trying again in a second", slog.Any("error", err))
+			err := p.promote(ctx)
+			if err != nil && ctx.Err() == nil {
+				if !failing {
+					p.logger.WarnContext(ctx, "promoting due tasks failed; trying again each second", slog.Any("error", err))
+				}
 				p.expect(time.Now().Add(time.Second))
 			}
+			failing = err != nil
 		}
 	}
 }
