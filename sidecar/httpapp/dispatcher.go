@@ -73,12 +73,33 @@ func New(config Config) (*Dispatcher, error) {
 func (d *Dispatcher) newTransport(config Config) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.dialer.DialContext(ctx, d.target.network, d.target.address)
+			return d.dial(ctx)
 		},
 		TLSClientConfig:        config.TLS,
 		TLSHandshakeTimeout:    config.DialTimeout,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: headerBytes,
+	}
+}
+
+// fullQueuePause is how soon a Unix socket whose queue is full is tried again.
+const fullQueuePause = 5 * time.Millisecond
+
+// dial connects to the app. A Unix socket with a full queue refuses at once where
+// TCP waits; that is an app which is busy, so this waits for it, no longer than a
+// dial may take.
+func (d *Dispatcher) dial(ctx context.Context) (net.Conn, error) {
+	until := time.Now().Add(d.dialer.Timeout)
+	for {
+		conn, err := d.dialer.DialContext(ctx, d.target.network, d.target.address)
+		if err == nil || !errors.Is(err, syscall.EAGAIN) || time.Until(until) < fullQueuePause {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(fullQueuePause):
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func (d *Dispatcher) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.healthTimeout)
 	defer cancel()
 	if d.healthPath == "" {
-		conn, err := d.dialer.DialContext(ctx, d.target.network, d.target.address)
+		conn, err := d.dial(ctx)
 		if err != nil {
 			return fmt.Errorf("the app at %s accepts no connection: %w", d.target.display, err)
 		}
