@@ -23,6 +23,10 @@ const maxLost = 3
 // rescueBatch bounds one rescue statement; a rescue repeats it until done.
 const rescueBatch = 1000
 
+// forgetBatch bounds how many logged attempts are forgotten at once. It must keep
+// up with all that fail, are snoozed or handed back: 50,000 a minute are 800 a second.
+const forgetBatch = 50_000
+
 // State is a registration's place in its lifecycle, which only moves forward:
 // pending → active → draining → done, or evicted from any of the first three.
 type State string
@@ -213,7 +217,7 @@ func (r *Registry) Forget(ctx context.Context, keep time.Duration) error {
 	if _, err := r.q.WorkerForget(ctx, keep.Seconds()); err != nil {
 		return fmt.Errorf("forget ended workers: %w", err)
 	}
-	if _, err := r.q.AttemptLogSweep(ctx, dbq.AttemptLogSweepParams{KeepSeconds: keep.Seconds(), Max: rescueBatch}); err != nil {
+	if _, err := r.q.AttemptLogSweep(ctx, dbq.AttemptLogSweepParams{KeepSeconds: keep.Seconds(), Max: forgetBatch}); err != nil {
 		return fmt.Errorf("forget logged attempts: %w", err)
 	}
 	return nil
