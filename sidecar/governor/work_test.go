@@ -251,3 +251,24 @@ func TestForeignTimeoutsAreBounded(t *testing.T) {
 		b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
 	}
 }
+
+// Nobody should write such rows, but one of them must not stop all others.
+func TestOddRowsAreClaimed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		insert into sched.river_job (kind, args, max_attempts, attempt, attempted_at, attempted_by, scheduled_at, created_at) values
+			('k', '{}', 32767, 32767, null, null, now(), now()),
+			('k', '{}', 25, 1, 'infinity', '{w-x}', now(), now()),
+			('k', '{}', 25, 1, '-infinity', '{w-x}', now(), now()),
+			('k', '{}', 25, 1, now() + interval '100 years', '{w-x}', now(), now()),
+			('k', '{}', 25, 0, null, null, '-infinity', now()),
+			('k', '{}', 25, 0, null, null, now(), 'infinity')`)
+	require.NoError(t, err)
+	start(t, config(pool, &dispatcherFunc{work: complete}))
+	eventually(t, func() bool {
+		var done int
+		require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from sched.river_job where state = 'completed'`).Scan(&done))
+		return done == 6
+	}, "all of them complete")
+}

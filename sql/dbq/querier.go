@@ -93,6 +93,9 @@ type Querier interface {
 	// planner then has no join to get wrong, however stale the statistics are.
 	// attempted_at must differ from that of every earlier claim of the task, since
 	// it is the lease. A worker that was evicted or told to drain gets nothing.
+	//
+	// Whatever somebody has written into a row, claiming it must not fail: it would
+	// fail each time, and everything behind the row would wait for ever.
 	TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error)
 	// Adds tasks, all or none, and says how many ids came back.
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)

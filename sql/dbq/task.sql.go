@@ -65,15 +65,19 @@ WITH head AS (
 
 UPDATE sched.river_job AS j
 SET state = 'running',
-    attempt = j.attempt + 1,
-    attempted_at = greatest(clock_timestamp(), j.attempted_at + interval '1 microsecond'),
+    attempt = least(j.attempt + 1, 32767),
+    attempted_at = greatest(
+        clock_timestamp(), CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at + interval '1 microsecond' END
+    ),
     attempted_by = CASE
         WHEN cardinality(j.attempted_by) >= 100 THEN j.attempted_by[2:] || $1::text
         ELSE coalesce(j.attempted_by, '{}') || $1::text
     END
 WHERE j.id = any(ARRAY(SELECT head.id FROM head))
 RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
-    j.created_at, j.scheduled_at, j.attempted_at::timestamptz AS attempted_at
+    (CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END)::timestamptz AS created_at,
+    (CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END)::timestamptz AS scheduled_at,
+    j.attempted_at::timestamptz AS attempted_at
 `
 
 type TaskClaimParams struct {
@@ -106,6 +110,9 @@ type TaskClaimRow struct {
 // planner then has no join to get wrong, however stale the statistics are.
 // attempted_at must differ from that of every earlier claim of the task, since
 // it is the lease. A worker that was evicted or told to drain gets nothing.
+//
+// Whatever somebody has written into a row, claiming it must not fail: it would
+// fail each time, and everything behind the row would wait for ever.
 func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error) {
 	rows, err := q.db.Query(ctx, taskClaim,
 		arg.WorkerID,

@@ -7,6 +7,9 @@
 -- planner then has no join to get wrong, however stale the statistics are.
 -- attempted_at must differ from that of every earlier claim of the task, since
 -- it is the lease. A worker that was evicted or told to drain gets nothing.
+--
+-- Whatever somebody has written into a row, claiming it must not fail: it would
+-- fail each time, and everything behind the row would wait for ever.
 WITH head AS (
     SELECT candidate.id
     FROM unnest(@queues::text[]) AS assigned (queue)
@@ -36,15 +39,19 @@ WITH head AS (
 
 UPDATE sched.river_job AS j
 SET state = 'running',
-    attempt = j.attempt + 1,
-    attempted_at = greatest(clock_timestamp(), j.attempted_at + interval '1 microsecond'),
+    attempt = least(j.attempt + 1, 32767),
+    attempted_at = greatest(
+        clock_timestamp(), CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at + interval '1 microsecond' END
+    ),
     attempted_by = CASE
         WHEN cardinality(j.attempted_by) >= 100 THEN j.attempted_by[2:] || @worker_id::text
         ELSE coalesce(j.attempted_by, '{}') || @worker_id::text
     END
 WHERE j.id = any(ARRAY(SELECT head.id FROM head))
 RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
-    j.created_at, j.scheduled_at, j.attempted_at::timestamptz AS attempted_at;
+    (CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END)::timestamptz AS created_at,
+    (CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END)::timestamptz AS scheduled_at,
+    j.attempted_at::timestamptz AS attempted_at;
 
 -- name: TaskSettle :many
 -- Writes the outcomes of a batch of attempts and says of each what became of it.
