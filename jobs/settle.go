@@ -260,11 +260,16 @@ func (s *Settler) retryLater(ctx context.Context, locked []*settleCall) {
 	})
 }
 
-// isDataError reports whether Postgres refused the values themselves (class 22),
-// which trying again cannot mend.
+// isDataError reports whether Postgres refused the values themselves, as data
+// (class 22), for a constraint (23, such as a unique key that another task has by
+// now) or for a limit of its own (54), which trying again cannot mend.
 func isDataError(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && len(pgErr.Code) == 5 && pgErr.Code[:2] == "22"
+	if !errors.As(err, &pgErr) || len(pgErr.Code) != 5 {
+		return false
+	}
+	class := pgErr.Code[:2]
+	return class == "22" || class == "23" || class == "54"
 }
 
 func pgMessage(err error) string {

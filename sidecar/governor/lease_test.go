@@ -319,3 +319,26 @@ func TestPromotingThatWaitsKeepsNobodyFromEviction(t *testing.T) {
 		return state == "evicted"
 	}, "the dead worker is evicted")
 }
+
+// Whoever writes rows by hand can give a unique key states that leave out `running`.
+func TestOutcomeThatAConstraintRefusesHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	cfg := config(pool, &dispatcherFunc{work: b.work})
+	cfg.Kinds = []string{"k"}
+	start(t, cfg)
+	const insert = `insert into sched.river_job (kind, args, max_attempts, unique_key, unique_states)
+		values ($1, '{}', 25, '\x01', B'00000001') returning id`
+	var odd int64
+	require.NoError(t, pool.QueryRow(t.Context(), insert, "k").Scan(&odd))
+	b.next(t)
+	_, err := pool.Exec(t.Context(), insert, "other") // takes the key
+	require.NoError(t, err)
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeHandBack}
+	eventuallyState(t, pool, odd, "discarded")
+	id := enqueue(t, pool, `'k'`)
+	b.next(t)
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventuallyState(t, pool, id, "completed")
+}
