@@ -3,6 +3,7 @@ package fleetfile
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -89,9 +90,16 @@ func put(mapping *yaml.Node, key string, value *yaml.Node) {
 	mapping.Content = append(mapping.Content, textNode(key), value)
 }
 
+var blockUnfit = regexp.MustCompile(`(?m)^[ \t]|[\t ]$`)
+
+// textNode is a text as a node. In a block a line that begins with white space
+// would be read as indentation, so such a text is quoted.
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
+	if n.Style == yaml.LiteralStyle && blockUnfit.MatchString(text) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	return n
 }
 
