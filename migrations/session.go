@@ -36,6 +36,7 @@ const settleSession = `SET search_path = pg_catalog, pg_temp;
 SET statement_timeout = 0;
 SET lock_timeout = 0;
 SET idle_in_transaction_session_timeout = 0;
+SET idle_session_timeout = 0;
 SET TimeZone = 'UTC';
 SET client_min_messages = warning`
 

@@ -59,7 +59,7 @@ func openPool(ctx context.Context, cfg config.Database, name string, logger *slo
 	// pooler in transaction mode those of whoever listened last come this way.
 	conn.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	poolConfig.MaxConns = int32(cfg.PoolMax)
-	poolConfig.AfterConnect = boundIdleTransactions
+	poolConfig.AfterConnect = setUpSession
 	poolConfig.ShouldPing = resetter.shouldPing
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
@@ -137,11 +137,17 @@ func hosts(conn *pgx.ConnConfig) map[string]struct{} {
 	return addresses
 }
 
-// boundIdleTransactions sets the limit in a new session, unless an administrator
-// has set one, or the session is a pooler's and so not only ours.
-func boundIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `SELECT set_config('idle_in_transaction_session_timeout', $1, false)
-		WHERE pg_backend_pid() = $2::bigint AND current_setting('idle_in_transaction_session_timeout') = '0'`,
-		pgx.QueryExecModeSimpleProtocol, fmt.Sprintf("%dms", idleInTransaction.Milliseconds()), int64(conn.PgConn().PID()))
+// setUpSession sets in a new session what administrators leave at its default, or
+// choose for other uses. A pooler's session isn't only ours, and is left alone.
+//
+// No transaction of ours is idle for long; a stricter or another limit than none
+// stays. The statements that claim skip rows which others hold: where transactions
+// must look as if they came one after the other, that is a conflict each time.
+func setUpSession(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.PgConn().Exec(ctx, fmt.Sprintf(`SELECT
+			set_config('default_transaction_isolation', 'read committed', false),
+			CASE WHEN current_setting('idle_in_transaction_session_timeout') = '0'
+				THEN set_config('idle_in_transaction_session_timeout', '%d', false) END
+		WHERE pg_backend_pid() = %d::bigint`, idleInTransaction.Milliseconds(), conn.PgConn().PID())).ReadAll()
 	return err
 }

@@ -2,7 +2,9 @@ package pooler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,10 +77,18 @@ func Shared(ctx context.Context, a, b *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// serverProcess asks for the id of the server process that answers.
+// serverProcess asks for the id of the server process that answers, in the simple
+// protocol, which leaves nothing behind.
 func serverProcess(ctx context.Context, conn *pgx.Conn) (uint32, error) {
-	var pid int32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {
+	results, err := conn.PgConn().Exec(ctx, "SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return 0, fmt.Errorf("ask for the server's process id: %w", err)
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 {
+		return 0, errors.New("ask for the server's process id: no answer")
+	}
+	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
+	if err != nil {
 		return 0, fmt.Errorf("ask for the server's process id: %w", err)
 	}
 	return uint32(pid), nil

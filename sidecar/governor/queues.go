@@ -35,6 +35,7 @@ func (g *Governor) refreshQueues(ctx context.Context) {
 		g.config.Logger.DebugContext(ctx, "queues not refreshed", slog.Any("error", err))
 		return
 	}
+	slices.Sort(now) // the database sorts as its language does
 	before := *g.queues.Swap(&now)
 	if slices.Equal(before, now) {
 		return

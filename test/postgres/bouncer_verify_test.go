@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,16 @@ import (
 // bouncer is a PgBouncer before one server.
 type bouncer struct {
 	*program
-	dsn string // the database, through it
+	dsn    string // the database, through it
+	launch func() *program
+}
+
+// restart ends it at once, and starts it again.
+func (b *bouncer) restart(t *testing.T) {
+	t.Helper()
+	b.signal(syscall.SIGTERM) // not SIGINT, which would wait for its clients
+	b.awaitExit(t, soon)
+	b.program = b.launch()
 }
 
 // startBouncer starts PgBouncer before the server that dsn leads to, with more
@@ -59,10 +69,13 @@ func startBouncer(t *testing.T, dsn string, more ...string) *bouncer {
 		"auth_type = scram-sha-256", "auth_file = " + users,
 		"pool_mode = transaction", "default_pool_size = 6", "max_client_conn = 200",
 	}, more...), "\n")+"\n")
-	cmd := exec.Command(binary, config)
-	cmd.Dir = dir
-	unprivileged(t, cmd)
-	b := &bouncer{program: launch(t, cmd)}
+	b := &bouncer{launch: func() *program {
+		cmd := exec.Command(binary, config)
+		cmd.Dir = dir
+		unprivileged(t, cmd)
+		return launch(t, cmd)
+	}}
+	b.program = b.launch()
 	through := url.URL{
 		Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Host: address,
 		Path: "/" + server.Database, RawQuery: "sslmode=disable",
@@ -209,6 +222,26 @@ func TestVerifyPgBouncerSidecarPolls(t *testing.T) {
 	require.Less(t, strings.Count(b.log.String(), "got packet 'A' from server when not linked"), 20,
 		"sessions of the pooler were left listening to every enqueue")
 	requireSharedSessions(t, b)
+}
+
+// Both what is before and what is behind the pooler's port goes away and comes back.
+func TestVerifyPgBouncerHeals(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	// Its default is not to look again for 15 s after a login that failed.
+	b := startBouncer(t, s.server.DSN(), "server_login_retry = 1")
+	side := startSidecar(t, b.dsn, s.app.url, settings{setListen: s.server.DSN()})
+	side.awaitMetric(t, "sched_listening", 1, soon)
+	for name, restart := range map[string]func(){
+		"Postgres":  func() { require.NoError(t, s.server.Restart(t.Context())) },
+		"PgBouncer": func() { b.restart(t) },
+	} {
+		restart()
+		back := time.Now()
+		took := s.app.await(t, s.enqueueAnyway(t, "enqueue('after')"), 1, soon).began.Sub(back)
+		t.Logf("after a restart of %s: next task within %s", name, took)
+		require.Less(t, took, healed)
+	}
 }
 
 // requireSharedSessions looks at the pooler's sessions: nobody left anything.

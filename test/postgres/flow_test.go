@@ -15,6 +15,7 @@ func requireSQLAPI(t *testing.T, db database) {
 	// A task exists when its transaction commits, and never if that rolls back.
 	tx, err := db.Begin(t.Context())
 	require.NoError(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	undone := one[int64](t, tx, "SELECT sched.enqueue('api.undone')")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Zero(t, one[int](t, db, "SELECT count(*) FROM sched.task WHERE id = $1", undone))
