@@ -146,11 +146,16 @@ func TestDiscoverQueues(t *testing.T) {
 	require.Empty(t, discover())
 	exec(t, pool, "SELECT sched.enqueue('ours')")
 	exec(t, pool, `INSERT INTO sched.river_job (kind, queue, args, max_attempts, metadata) VALUES
-		('x', 'theirs', '{}', 1, '{}'), ('x', 'theirs', '{}', 1, '{}'), ('x', 'a|b', '{}', 1, '{"sched:selector": {"gpu": "a"}, "sched:protocol": "grpc"}'),
+		('x', 'theirs', '{}', 1, '{}'), ('x', 'theirs', '{}', 1, '{}'), 
+		('x', 'a|b', '{}', 1, '{"sched:selector": {"gpu": "a"}, "sched:protocol": "grpc"}'),
+		('x', 'plain', '{}', 1, '{"sched:selector": {"gpu": "a"}}'), ('x', 'q|0123456789ab', '{}', 1, '{}'),
+		('x', sched.queue_name('q', '{"gpu": "a"}', 'grpc'), '{}', 1, '{"sched:selector": {"gpu": "a"}, "sched:protocol": "grpc"}'),
 		('x', 'odd', '{}', 1, '{"sched:selector": 7, "sched:protocol": "telex"}')`)
 	require.Equal(t, []found{
-		{"a|b", "a", `{"gpu": "a"}`, "grpc", true},
+		{"a|b", "a", "{}", "any", true}, // what one task demands doesn't bind a queue of another name
 		{"odd", "odd", "{}", "any", true},
+		{"plain", "plain", "{}", "any", true},
+		{one[string](t, pool, `SELECT sched.queue_name('q', '{"gpu": "a"}', 'grpc')`), "q", `{"gpu": "a"}`, "grpc", true},
 		{"theirs", "theirs", "{}", "any", true},
 	}, discover())
 	require.Empty(t, discover(), "known now")
@@ -158,7 +163,7 @@ func TestDiscoverQueues(t *testing.T) {
 	exec(t, pool, "DELETE FROM sched.river_queue WHERE name = 'odd'")
 	exec(t, pool, "UPDATE sched.river_queue SET updated_at = now() - interval '1 hour', paused_at = now() WHERE name = 'theirs'")
 	require.Empty(t, discover())
-	require.Equal(t, []string{"a|b", "default", "odd", "theirs"}, all[string](t, pool,
+	require.Equal(t, []string{"a|b", "default", "odd", "plain", one[string](t, pool, `SELECT sched.queue_name('q', '{"gpu": "a"}', 'grpc')`), "theirs"}, all[string](t, pool,
 		"SELECT name FROM sched.river_queue WHERE updated_at > now() - interval '1 minute' ORDER BY name COLLATE \"C\""))
 	require.Equal(t, []string{"theirs"}, all[string](t, pool, "SELECT name FROM sched.river_queue WHERE paused_at IS NOT NULL"))
 }

@@ -371,6 +371,11 @@ BEGIN
         discover_queues.base := split_part(last, '|', 1);
         discover_queues.selector := CASE WHEN jsonb_typeof(meta -> 'sched:selector') = 'object' THEN meta -> 'sched:selector' ELSE '{}' END;
         discover_queues.protocol := CASE WHEN meta ->> 'sched:protocol' IN ('http', 'grpc', 'exec') THEN meta ->> 'sched:protocol' ELSE 'any' END;
+        IF sched.queue_name(discover_queues.base, discover_queues.selector, discover_queues.protocol) <> last THEN
+            CONTINUE WHEN last ~ '\|[0-9a-f]{12}$';
+            discover_queues.selector := '{}';
+            discover_queues.protocol := 'any';
+        END IF;
         discover_queues.added := sched.add_queue(
             discover_queues.name, discover_queues.base, discover_queues.selector, discover_queues.protocol);
         found_queues := found_queues + 1;
