@@ -146,6 +146,7 @@ bench: ## Run every benchmark and print its figures (tens of minutes)
 verify: build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
 	go test -tags verify -run Verify -count 1 -timeout 120m ./...
 	cd $(RIVER_UI) && go test -tags verify -run Verify -count 1 -timeout 30m ./...
+	./bin/sched bench all
 
 .PHONY: tools
 tools: $(GOLANGCI_LINT) $(GOFUMPT) $(SQLC) $(GOVULNCHECK) ## Build the pinned tools into ./.tools (check and generate do it when needed)
