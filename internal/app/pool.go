@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,9 @@ const (
 	// idleInTransaction frees the locks of a sidecar whose machine is gone in the
 	// middle of a transaction. No transaction of ours is idle for long.
 	idleInTransaction = 10 * time.Second
+	// surplusAfter closes connections that a busy moment left behind. A fleet is
+	// many pools on one server.
+	surplusAfter = 2 * time.Minute
 )
 
 // openPool opens a pool and makes sure that the database answers. Through a
@@ -59,6 +63,9 @@ func openPool(ctx context.Context, cfg config.Database, name string, logger *slo
 	// pooler in transaction mode those of whoever listened last come this way.
 	conn.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
 	poolConfig.MaxConns = int32(cfg.PoolMax)
+	if !strings.Contains(poolConfig.ConnString(), "pool_max_conn_idle_time") {
+		poolConfig.MaxConnIdleTime = surplusAfter
+	}
 	poolConfig.AfterConnect = setUpSession
 	poolConfig.ShouldPing = resetter.shouldPing
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)

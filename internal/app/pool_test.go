@@ -38,8 +38,10 @@ func TestPoolSaysWhoItIsAndBoundsItsTransactions(t *testing.T) {
 	require.Equal(t, "test", show(t, pool, "application_name"))
 	require.Equal(t, "10s", show(t, pool, "idle_in_transaction_session_timeout"))
 	require.EqualValues(t, 4, pool.Config().MaxConns)
+	require.Equal(t, surplusAfter, pool.Config().MaxConnIdleTime)
 
-	pool = openTestPool(t, dsn+"&application_name=mine&idle_in_transaction_session_timeout=30s&default_transaction_isolation=serializable")
+	pool = openTestPool(t, dsn+"&pool_max_conn_idle_time=7m&application_name=mine&idle_in_transaction_session_timeout=30s&default_transaction_isolation=serializable")
+	require.Equal(t, 7*time.Minute, pool.Config().MaxConnIdleTime)
 	require.Equal(t, "read committed", show(t, pool, "transaction_isolation"))
 	require.Equal(t, "mine", show(t, pool, "application_name"), "the connection string has the last word")
 	require.Equal(t, "30s", show(t, pool, "idle_in_transaction_session_timeout"), "an administrator's limit stays")

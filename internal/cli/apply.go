@@ -133,6 +133,8 @@ func withFleet(ctx context.Context, flag string, environ []string, work func(fle
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "sched"
 	}
+	// Goes through poolers that hand out a connection per transaction.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err

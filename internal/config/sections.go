@@ -27,12 +27,12 @@ func connectionFields() []Field {
 		},
 		{
 			Key: "database.listen_url", Values: "as database.url, or empty",
-			Doc: "Where to listen for notifications when database.url leads to a pooler in transaction mode (give that one default_query_exec_mode=cache_describe). Empty: database.url. A sidecar that hears nothing says so, and polls.",
+			Doc: "Where to listen for notifications when database.url leads to a pooler in transaction mode. Empty: database.url. A sidecar that hears nothing says so, and polls.",
 		},
 		{
 			Key: "database.pool_max", Min: 4, Max: 1000,
-			Doc:    "The most connections this sidecar opens.",
-			Advice: "4 are needed to listen, claim, settle and beat at once; above some tens put a pooler or more sidecars to work",
+			Doc:    "The most connections that this sidecar works with; one more listens.",
+			Advice: "4 are needed to claim, settle, beat and lead at once; above some tens put a pooler or more sidecars to work",
 		},
 		{
 			Key: "app.url", Values: "http://host:port, https://host:port or unix:///path/to.sock; then a path if need be (after : for a socket)",

@@ -161,6 +161,22 @@ func TestVerifyPgBouncerEnqueue(t *testing.T) {
 		require.NoError(t, s.db.QueryRow(t.Context(), "SELECT enqueued_by, enqueued_app FROM sched.task WHERE id = $1::text::bigint", strings.TrimSpace(string(out))).Scan(&by, &app))
 		require.Equal(t, []string{"postgres", "psql"}, []string{by, app})
 	})
+	t.Run("sched", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "fleet.yaml")
+		_, exported := sched(t, "export", "--dsn", s.server.DSN())
+		require.NoError(t, os.WriteFile(file, []byte(exported), 0o600))
+		for range 3 {
+			for _, command := range [][]string{
+				{"enqueue", "cli"}, {"tasks", "list"}, {"explain", "1"}, {"workers"}, {"queues"}, {"batches"}, {"doctor"}, {"apply", "-f", file},
+			} {
+				status, out := sched(t, append(command, "--dsn", b.dsn)...)
+				// Without a sidecar doctor has a complaint.
+				require.True(t, status == 0 || command[0] == "doctor", "%v: %s", command, out)
+				require.NotContains(t, out, "prepared statement")
+			}
+		}
+	})
 }
 
 // requireEnqueues enqueues with the Go API, alone and in a transaction.

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"testing"
@@ -27,6 +28,20 @@ func TestConnectionsOfASidecar(t *testing.T) {
 	require.LessOrEqual(t, most, poolMax+1)
 	require.Zero(t, one[int](t, s.db, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
 		AND application_name NOT IN ('sched-sidecar', '')`), "an unnamed connection is this test's own")
+}
+
+// A fleet is many pools: what a busy moment opened is closed again.
+func TestIdleSidecarNeedsFewConnections(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	startSidecar(t, s.server.DSN()+"&pool_max_conn_idle_time=2s&pool_health_check_period=500ms", s.app.url, settings{setPool: "20"})
+	least, most := 1000, 0
+	eventually(t, soon, func() bool {
+		n := one[int](t, s.db, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sched-sidecar'")
+		least, most = min(least, n), max(most, n)
+		return n <= 4
+	}, func() string { return fmt.Sprintf("an idle sidecar has between %d and %d connections", least, most) })
+	t.Logf("from %d connections down to %d", most, least)
 }
 
 // A database that can't be reached is said soon, and without the password.
