@@ -2,7 +2,6 @@ package mainjob_test
 
 import (
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +74,7 @@ func TestCancelOutlivesTheWorker(t *testing.T) {
 	s := f.start(a, nil)
 	id := enqueue(t, f.db, "endless")
 	c := a.await(t, id, 1, soon)
-	s.signal(syscall.SIGSTOP)
+	s.suspend(t)
 	require.Equal(t, "running", cancelTask(t, f.db, id))
 	s.kill()
 	f.start(a, nil)

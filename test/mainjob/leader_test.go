@@ -24,7 +24,7 @@ func TestWokenLeaderEvictsNobody(t *testing.T) {
 	c := a.await(t, id, 1, soon)
 
 	for range 3 {
-		leader.signal(syscall.SIGSTOP)
+		leader.suspend(t)
 		throughout(t, 2*quickEvict, func() bool { return !c.gone() }, func() string { return "the call was broken off" })
 		leader.signal(syscall.SIGCONT)
 		leader.awaitReady(t, soon)
@@ -46,8 +46,8 @@ func TestSuspendedMachineEvictsNobody(t *testing.T) {
 	worker := f.start(a, nil)
 	before := worker.workers(t, f.db)
 	for range 2 {
-		leader.signal(syscall.SIGSTOP)
-		worker.signal(syscall.SIGSTOP)
+		leader.suspend(t)
+		worker.suspend(t)
 		id := enqueue(t, f.db, "task")
 		throughout(t, 2*quickEvict, func() bool { return len(a.callsOf(id)) == 0 }, func() string { return "a stopped sidecar works" })
 		leader.signal(syscall.SIGCONT)

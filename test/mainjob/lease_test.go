@@ -44,7 +44,7 @@ func TestStoppedSidecarCannotSettle(t *testing.T) {
 			owner := f.ownerOf(sidecars, stopped)
 			refused := owner.metric(t, metricRefused)
 
-			owner.signal(syscall.SIGSTOP)
+			owner.suspend(t)
 			f.awaitEvicted(stopped.worker(), soon)
 			rerun := a.await(t, id, 2, soon)
 			require.NotEqual(t, stopped.worker(), rerun.worker())

@@ -65,7 +65,7 @@ func TestLateClaimIsNotDispatched(t *testing.T) {
 	t.Run("stopped sidecar", func(t *testing.T) {
 		t.Parallel()
 		stop := func(s *sidecar, cable *wire) {
-			s.signal(syscall.SIGSTOP)
+			s.suspend(t)
 			cable.set(wirePass) // the answer waits in the sidecar's socket
 		}
 		lateClaim(t, stop, func(s *sidecar, _ *wire) { s.signal(syscall.SIGCONT) })

@@ -159,6 +159,14 @@ func (s *sidecar) cleanup(t *testing.T) {
 
 func (s *sidecar) signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
+// suspend stops the sidecar and waits until it stands still: the signal's sender
+// goes on before all threads of the receiver have stopped.
+func (s *sidecar) suspend(t *testing.T) {
+	t.Helper()
+	s.signal(syscall.SIGSTOP)
+	eventually(t, soon, func() bool { return isSuspended(s.cmd.Process.Pid) }, func() string { return "the sidecar doesn't stop" })
+}
+
 // kill ends the sidecar as a crash would, and waits until it is gone.
 func (s *sidecar) kill() {
 	_ = s.cmd.Process.Kill()
