@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -41,26 +42,28 @@ func (r *settleRecorder) TaskSettle(_ context.Context, params dbq.TaskSettlePara
 // longer than a settle may: one that failed for its size would fail for ever.
 func TestSettlesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	db := &settleRecorder{}
-	settler := jobs.NewSettler(db, slog.New(slog.DiscardHandler))
-	output := json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"`)
-	var wg sync.WaitGroup
-	for id := range int64(100) {
-		wg.Go(func() {
-			_, err := settler.Settle(t.Context(), jobs.Settlement{
-				TaskID: id, Lease: jobs.Lease{WorkerID: "w", AttemptedAt: time.UnixMicro(id)},
-				Outcome: jobs.Outcome{Kind: jobs.OutcomeComplete, Output: output},
+	synctest.Test(t, func(t *testing.T) {
+		db := &settleRecorder{}
+		settler := jobs.NewSettler(db, slog.New(slog.DiscardHandler))
+		output := json.RawMessage(`"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"`)
+		var wg sync.WaitGroup
+		for id := range int64(100) {
+			wg.Go(func() {
+				_, err := settler.Settle(t.Context(), jobs.Settlement{
+					TaskID: id, Lease: jobs.Lease{WorkerID: "w", AttemptedAt: time.UnixMicro(id)},
+					Outcome: jobs.Outcome{Kind: jobs.OutcomeComplete, Output: output},
+				})
+				require.NoError(t, err)
 			})
-			require.NoError(t, err)
-		})
-	}
-	time.Sleep(100 * time.Millisecond)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- settler.Run(ctx) }()
-	wg.Wait()
-	cancel()
-	require.NoError(t, <-done)
-	require.LessOrEqual(t, db.largest, 8<<20)
-	require.Less(t, db.calls, 30, "and still go together")
+		}
+		synctest.Wait() // all of them wait to be written
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- settler.Run(ctx) }()
+		wg.Wait()
+		cancel()
+		require.NoError(t, <-done)
+		require.LessOrEqual(t, db.largest, 8<<20)
+		require.Less(t, db.calls, 30, "and still go together")
+	})
 }

@@ -21,7 +21,7 @@ import (
 // That is an app which is busy, not one that is down.
 func TestBurstOverAUnixSocketWithAShortQueue(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "q") // t.TempDir is too long for a socket's path
+	dir, err := os.MkdirTemp("", "q") //nolint:usetesting // t.TempDir is too long for a socket's path
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
