@@ -34,9 +34,8 @@ const (
 func (g *Governor) listen(ctx context.Context) error {
 	backoff, silent := listenBackoffMin, false
 	for {
-		started := time.Now()
-		err := g.listenOnce(ctx)
-		if time.Since(started) > listenBackoffMax {
+		heard, err := g.listenOnce(ctx)
+		if heard {
 			backoff, silent = listenBackoffMin, false
 		}
 		if !silent && ctx.Err() == nil {
@@ -55,10 +54,12 @@ func (g *Governor) listen(ctx context.Context) error {
 	}
 }
 
-func (g *Governor) listenOnce(ctx context.Context) error {
+// listenOnce listens until the connection breaks. It reports whether it had been
+// heard to work.
+func (g *Governor) listenOnce(ctx context.Context) (heard bool, err error) {
 	conn, err := g.openListener(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() {
 		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -66,12 +67,12 @@ func (g *Governor) listenOnce(ctx context.Context) error {
 		_ = conn.Close(closeCtx) // it goes either way
 	}()
 	if err := g.proveListening(ctx, conn); err != nil {
-		return err
+		return false, err
 	}
 	// Only now: a pooler in transaction mode would keep these for ever, for whoever
 	// gets the server process next.
 	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue); err != nil {
-		return err
+		return false, err
 	}
 	g.listening.Store(true)
 	defer g.listening.Store(false)
@@ -79,7 +80,7 @@ func (g *Governor) listenOnce(ctx context.Context) error {
 	for {
 		notification, err := waitForNotification(ctx, conn)
 		if err != nil {
-			return err
+			return true, err
 		}
 		if notification != nil {
 			g.notified(ctx, notification.Channel, notification.Payload)

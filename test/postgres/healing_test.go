@@ -145,7 +145,7 @@ func TestRestartsOfPostgresHeal(t *testing.T) {
 			t.Logf("%s restart, at most %s long: next task within %s, a timed one within %s, listening within %s", name, down, longest, promoted, listening)
 			require.Less(t, longest, healed)
 			require.Less(t, promoted, healed)
-			require.Less(t, listening, 2*healed)
+			require.Less(t, listening, healed)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,17 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		// These tests mostly wait for other processes: the number of cores says
+		// little about how many can run side by side.
+		if err := flag.Set("test.parallel", "6"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	dir, err := os.MkdirTemp("", "schedtest")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }() // what is left is the system's to clear
