@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,15 +18,20 @@ import (
 func TestSlotsMoveLive(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
+	var gate atomic.Pointer[chan struct{}] // tasks stay until it is closed
+	shut := func() chan struct{} {
+		c := make(chan struct{})
+		gate.Store(&c)
+		return c
+	}
 	d := &dispatcherFunc{work: func(ctx context.Context, _ *dispatch.Task) jobs.Outcome {
-		timer := time.NewTimer(20 * time.Millisecond)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-*gate.Load():
 		case <-ctx.Done():
 		}
 		return jobs.Outcome{Kind: jobs.OutcomeComplete}
 	}}
+	open := shut()
 	cfg := config(pool, d)
 	cfg.Slots, cfg.Ceiling = 5, 200
 	_, err := pool.Exec(t.Context(), `select sched.enqueue_many((select jsonb_agg(jsonb_build_object('kind', 'k')) from generate_series(1, 20000)))`)
@@ -33,15 +39,18 @@ func TestSlotsMoveLive(t *testing.T) {
 	g := start(t, cfg)
 	for _, limit := range []int64{5, 50, 200, 10} {
 		require.NoError(t, g.SetSlots(int(limit)))
-		eventually(t, func() bool { return d.running.Load() <= limit }, "what ran above a lowered limit ends")
+		close(open)
+		eventually(t, func() bool { return g.Status().Taken <= int(limit) }, "what holds a slot above a lowered limit ends")
 		d.highest.Store(0)
-		eventually(t, func() bool { return d.highest.Load() == limit }, "the limit is reached")
 		calls := d.calls.Load()
 		eventually(t, func() bool { return d.calls.Load() > calls+3*limit }, "work goes on")
+		open = shut()
+		eventually(t, func() bool { return d.running.Load() == limit }, "the limit is reached")
 		require.LessOrEqual(t, d.highest.Load(), limit, "and never exceeded")
 	}
 	require.NoError(t, g.SetSlots(0))
-	eventually(t, func() bool { return g.Status().Running == 0 }, "no slots, no tasks")
+	close(open)
+	eventually(t, func() bool { return g.Status().Taken == 0 }, "no slots, no tasks")
 	require.Error(t, g.SetSlots(201))
 	require.Error(t, g.SetSlots(-1))
 }
