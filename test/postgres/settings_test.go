@@ -18,7 +18,7 @@ func TestUnusualSettings(t *testing.T) {
 	execute(t, root, "CREATE DATABASE unusual")
 	for _, setting := range []string{
 		"default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on",
-		"search_path = ''", "statement_timeout = '20s'", "lock_timeout = '5s'", "idle_session_timeout = '3s'",
+		"search_path = ''", "statement_timeout = '60s'", "lock_timeout = '5s'", "idle_session_timeout = '3s'",
 		"DateStyle = 'German, DMY'", "IntervalStyle = 'sql_standard'", "TimeZone = 'Pacific/Chatham'",
 		"bytea_output = 'escape'", "extra_float_digits = 0", "xmloption = 'document'", "backslash_quote = off",
 		"quote_all_identifiers = on", "array_nulls = off", "transform_null_equals = on",
