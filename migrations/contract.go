@@ -12,7 +12,7 @@ import (
 // Contract is the contract version of the schema that this program's own
 // migrations make. A migration that changes what programs may rely on raises it,
 // by one from release to release.
-const Contract = 2
+const Contract = 3
 
 // The contract versions that this program works with: a release runs on the
 // schema of its own version and of the next one, so that a fleet can be upgraded
