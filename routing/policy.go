@@ -1,0 +1,60 @@
+package routing
+
+import "time"
+
+// Strategy is how the work of a queue spreads over its workers.
+type Strategy string
+
+// The strategies.
+const (
+	// LeastLoaded gives work to the worker with the lowest running ÷ ceiling. The default.
+	LeastLoaded Strategy = "least_loaded"
+	// RoundRobin gives each worker its turn.
+	RoundRobin Strategy = "round_robin"
+)
+
+// Policy is what one sidecar has to obey: the queues it serves and the limits
+// that hold for the whole fleet. Every sidecar reads it again each few seconds,
+// and at once when it is told that something changed.
+type Policy struct {
+	// Queues are those this worker serves, sorted by name.
+	Queues []QueuePolicy
+	// Kinds are those with a limit or a timed pause, sorted by name.
+	Kinds []KindPolicy
+	// Ageing is how long a task waits for each step of priority before it is
+	// claimed ahead of younger tasks of a higher one. 0: never.
+	Ageing time.Duration
+	// BusyPolls is how often a second a busy queue is looked at, by all of its
+	// workers together.
+	BusyPolls float64
+	// Version is that of the topology it was read at.
+	Version int64
+}
+
+// QueuePolicy is what holds for one queue.
+type QueuePolicy struct {
+	Name     string
+	Base     string // as it was named when enqueueing
+	Strategy Strategy
+	// Weight is this worker's share of WeightTotal. 0 while nobody is assigned:
+	// whoever has the labels serves then.
+	Weight      int
+	WeightTotal int64
+	FreeSlots   int // of all its workers, as the leader saw them last
+	Workers     int // assigned
+	Paused      bool
+	// Limited: a rate or max_running holds, so that claims take from its flow row.
+	Limited bool
+	// CanaryPercent is the share of its tasks, by id, that canary workers alone
+	// claim while there is one; 0 to 100. 0 also while none lives.
+	CanaryPercent float64
+}
+
+// KindPolicy is what holds for one kind.
+type KindPolicy struct {
+	Kind string
+	// Limited: a rate holds, so that claims take from its flow row.
+	Limited bool
+	// PausedUntil is the end of a timed pause; zero: none.
+	PausedUntil time.Time
+}
