@@ -308,7 +308,7 @@ CREATE TABLE sched.setting (
     CONSTRAINT setting_pkey PRIMARY KEY (key),
     CONSTRAINT setting_routing_fits CHECK (
 CASE
-    WHEN (key = ANY (ARRAY['pending_yellow'::text, 'pending_red'::text, 'load_yellow'::text, 'load_red'::text])) THEN ((jsonb_typeof(value) = 'number'::text) AND (((value)::text)::double precision > (0)::double precision) AND (((value)::text)::double precision <= (1)::double precision))
+    WHEN (key = ANY (ARRAY['pending_yellow'::text, 'pending_red'::text, 'load_yellow'::text, 'load_red'::text])) THEN ((jsonb_typeof(value) = 'number'::text) AND (((value)::text)::double precision >= (0.01)::double precision) AND (((value)::text)::double precision <= (1)::double precision))
     WHEN (key = 'pressure_hysteresis'::text) THEN ((jsonb_typeof(value) = 'number'::text) AND (((value)::text)::double precision >= (0)::double precision) AND (((value)::text)::double precision <= (0.5)::double precision))
     WHEN (key = 'max_pending'::text) THEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,7}$'::text) AND ((((value)::text)::integer >= 1) AND (((value)::text)::integer <= 1000000)))
     WHEN (key = 'busy_polls_per_second'::text) THEN ((jsonb_typeof(value) = 'number'::text) AND (((value)::text)::double precision >= (1)::double precision) AND (((value)::text)::double precision <= (10000)::double precision))
@@ -1939,6 +1939,7 @@ COMMENT ON COLUMN sched.worker.skipped_kinds IS 'Kinds that its app answered 404
 COMMENT ON COLUMN sched.worker.holds IS 'Why it claims nothing now, such as an app that is down; empty while it claims. As of its last heartbeat.';
 COMMENT ON COLUMN sched.worker.health IS 'good; strained (load_percent above 70: less weight, a hint to scale out); overloaded (above 85 on three beats: no claims, no assignments).';
 COMMENT ON COLUMN sched.worker.load_at IS 'When its load was last written, at a heartbeat or between two.';
+COMMENT ON CONSTRAINT setting_routing_fits ON sched.setting IS 'A value that the leader or an enqueue could not use would stop it.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';

@@ -56,7 +56,7 @@ func TestApply(t *testing.T) {
 	require.Equal(t, []string{
 		"bare", `ns/Render:v1+x {"gpu": "a100"} any`, `other {"gpu": "a100"}`, "send_mail two\nlines mail 2 00:01:30 10 00:00:00.5 1.5 01:00:00 0",
 	}, all[string](t, pool, kindRow))
-	require.Equal(t, []string{"max_args_bytes 65536", "max_enqueue_many 100000", "notify false"}, all[string](t, pool, "SELECT key || ' ' || value FROM sched.setting ORDER BY key"))
+	require.Equal(t, []string{"max_args_bytes 65536", "max_enqueue_many 100000", "notify false"}, all[string](t, pool, "SELECT key || ' ' || value FROM sched.setting WHERE key IN ('notify', 'max_args_bytes', 'max_enqueue_many') ORDER BY key"))
 	require.ElementsMatch(t, []string{"mail any Mails to customers", "mail http -", "render grpc -"}, all[string](t, pool, "SELECT base || ' ' || protocol || ' ' || coalesce(description, '-') FROM sched.queue"))
 	require.Len(t, all[string](t, pool, "SELECT name FROM sched.river_queue"), 3, "River UI shows them")
 	exec(t, pool, "SELECT sched.enqueue('send_mail')")
@@ -84,7 +84,7 @@ func TestApply(t *testing.T) {
 	require.Len(t, all[string](t, pool, kindRow), 4)
 	require.Len(t, applied(t, pool, "settings:\nqueues: [{name: mail}]\nkinds: {send_mail: {priority: 2, timeout: 2m}}", Options{Prune: true}), 5)
 	require.Equal(t, []string{"send_mail 2 00:02:00"}, all[string](t, pool, kindRow))
-	require.Equal(t, []string{"true", "1048576"}, all[string](t, pool, "SELECT value::text FROM sched.setting WHERE key <> 'max_enqueue_many' ORDER BY key DESC"))
+	require.Equal(t, []string{"true", "1048576"}, all[string](t, pool, "SELECT value::text FROM sched.setting WHERE key IN ('notify', 'max_args_bytes') ORDER BY key DESC"))
 	require.Len(t, all[string](t, pool, "SELECT name FROM sched.queue"), 3, "what holds tasks isn't taken away")
 }
 
@@ -245,7 +245,8 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 			func(c string) bool { return slices.Contains(without, c) })
 	}
 	require.ElementsMatch(t, columns("kind", "kind", "pinned", "updated_at", "updated_by"), keysOf(Kinds.Fields()))
-	require.ElementsMatch(t, columns("queue", "name", "base", "selector", "protocol", "created_at", "pinned"), keysOf(Queues.Fields()))
+	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "unroutable", "state_at"}
+	require.ElementsMatch(t, columns("queue", append(state, "name", "base", "selector", "protocol", "created_at", "pinned")...), keysOf(Queues.Fields()))
 
 	var settings []string
 	for _, f := range Settings.Fields() {
@@ -253,11 +254,15 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 		require.NoError(t, err)
 		settings = append(settings, f.Key+" "+string(value)+" "+f.Doc)
 		low, high := "true", "false"
-		if f.Type == Integer {
-			low, high = fmt.Sprintf("%.0f", f.Min), fmt.Sprintf("%.0f", f.Max)
-			for _, outside := range []float64{f.Min - 1, f.Max + 1} {
-				_, err := pool.Exec(t.Context(), "UPDATE sched.setting SET value = $2::text::jsonb WHERE key = $1", f.Key, fmt.Sprintf("%.0f", outside))
-				require.ErrorContains(t, err, "setting_value_fits")
+		if f.Type != Flag {
+			step := 1.0
+			if f.Type == Number {
+				step = 0.001
+			}
+			low, high = plain(f.Min), plain(f.Max)
+			for _, outside := range []float64{f.Min - step, f.Max + step} {
+				_, err := pool.Exec(t.Context(), "UPDATE sched.setting SET value = $2::text::jsonb WHERE key = $1", f.Key, plain(outside))
+				require.ErrorContains(t, err, "_fits", "%s %v", f.Key, outside)
 			}
 		}
 		for _, inside := range []string{low, high, string(value)} {
@@ -267,40 +272,49 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 	require.ElementsMatch(t, settings, all[string](t, pool, "SELECT key || ' ' || value || ' ' || description FROM sched.setting"))
 }
 
-// The limits of a kind's keys are those of its columns.
+// The limits of the keys of kinds and queues are those of their columns.
 func TestLimitsMatchTheDatabase(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	for _, f := range Kinds.Fields() {
-		var good, bad []string
-		number := func(v float64) string { return fmt.Sprintf("%v", v) }
-		switch f.Type {
-		case Integer, Number:
-			good, bad = []string{number(f.Min)}, []string{number(f.Min - 1), number(f.Max + 1)}
-			if f.BelowMax {
-				bad = append(bad, number(f.Max))
-			} else {
-				good = append(good, number(f.Max))
+	for _, section := range []Section{Kinds, Queues} {
+		for _, f := range section.Fields() {
+			good, bad := limitsOf(f)
+			kind := map[Type]string{Text: "text", Integer: "integer", Number: "real", Duration: "interval", Labels: "jsonb"}[f.Type]
+			set := "INSERT INTO sched.kind (kind, " + f.Key + ") VALUES (md5(random()::text), $1::text::" + kind + ")"
+			if section == Queues {
+				set = "INSERT INTO sched.queue (name, base, " + f.Key + ") VALUES (md5(random()::text), 'q', $1::text::" + kind + ")"
 			}
-		case Duration:
-			text := func(d time.Duration) string { return fmt.Sprintf("%d microseconds", d.Microseconds()) }
-			good = []string{text(time.Duration(f.Min)), text(time.Duration(f.Max))}
-			bad = []string{text(time.Duration(f.Min) - leastResolution), text(time.Duration(f.Max) + leastResolution)}
-		case Text:
-			if f.Enum != nil {
-				good, bad = f.Enum, []string{"other", ""}
-				break
+			for _, v := range good {
+				exec(t, pool, set, v)
 			}
-			good, bad = []string{"a", strings.Repeat("a", int(f.Max))}, []string{"", strings.Repeat("a", int(f.Max)+1)}
-		}
-		set := "INSERT INTO sched.kind (kind, " + f.Key + ") VALUES (md5(random()::text), $1::text::" +
-			map[Type]string{Text: "text", Integer: "integer", Number: "real", Duration: "interval", Labels: "jsonb"}[f.Type] + ")"
-		for _, v := range good {
-			exec(t, pool, set, v)
-		}
-		for _, v := range bad {
-			_, err := pool.Exec(t.Context(), set, v)
-			require.ErrorContains(t, err, "kind_"+f.Key+"_check", v)
+			for _, v := range bad {
+				_, err := pool.Exec(t.Context(), set, v)
+				require.ErrorContains(t, err, section.One()+"_"+f.Key+"_check", v)
+			}
 		}
 	}
+}
+
+// limitsOf returns texts just inside and just outside of a field's limits.
+func limitsOf(f Field) (good, bad []string) {
+	switch f.Type {
+	case Integer, Number:
+		good, bad = []string{plain(f.Min)}, []string{plain(f.Min - 1), plain(f.Max + 1)}
+		if f.BelowMax {
+			bad = append(bad, plain(f.Max))
+		} else {
+			good = append(good, plain(f.Max))
+		}
+	case Duration:
+		text := func(d time.Duration) string { return fmt.Sprintf("%d microseconds", d.Microseconds()) }
+		good = []string{text(time.Duration(f.Min)), text(time.Duration(f.Max))}
+		bad = []string{text(time.Duration(f.Min) - leastResolution), text(time.Duration(f.Max) + leastResolution)}
+	case Text:
+		if f.Enum != nil {
+			return f.Enum, []string{"other", ""}
+		}
+		good, bad = []string{"a", strings.Repeat("a", int(f.Max))}, []string{"", strings.Repeat("a", int(f.Max)+1)}
+	case Flag, Labels:
+	}
+	return good, bad
 }

@@ -88,15 +88,17 @@ func leftover(section Section, e Entry, prune bool) Change {
 	return change
 }
 
+// differences takes what is not set for its default.
 func differences(section Section, from, to Values) []FieldChange {
-	keys := keysOf(section.Fields())
+	fieldsOf := section.Fields()
 	if section == Settings {
-		keys = []string{settingKey}
+		fieldsOf = []Field{{Key: settingKey}}
 	}
 	var fields []FieldChange
-	for _, key := range keys {
-		if !equalValue(from[key], to[key]) {
-			fields = append(fields, FieldChange{Key: key, From: from[key], To: to[key]})
+	for _, f := range fieldsOf {
+		before, after := f.orDefault(from), f.orDefault(to)
+		if !equalValue(before, after) {
+			fields = append(fields, FieldChange{Key: f.Key, From: before, To: after})
 		}
 	}
 	return fields

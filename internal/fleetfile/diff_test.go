@@ -47,7 +47,7 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	file := parsed(t, `
 settings: {notify: false}
-queues: [{name: idle, description: Idle}, {name: mail, selector: {x: y}}]
+queues: [{name: idle, description: Idle, strategy: round_robin, admission: accept, rate: 2.5}, {name: mail, selector: {x: y}}]
 kinds:
   a: {priority: 1, max_attempts: 3}
   p: {priority: 1}
@@ -56,7 +56,7 @@ kinds:
 	want := []move{
 		{Alter, "setting notify", []FieldChange{{"value", true, false}}},
 		{Extra, "setting max_args_bytes", []FieldChange{{"value", int64(5), int64(1 << 20)}}},
-		{Alter, "queue idle", []FieldChange{{"description", nil, "Idle"}}},
+		{Alter, "queue idle", []FieldChange{{"description", nil, "Idle"}, {"strategy", "least_loaded", "round_robin"}, {"rate", nil, 2.5}}},
 		{Add, "queue mail (x=y)", nil},
 		{Extra, "queue mail", []FieldChange{{"description", "Mail", nil}}},
 		{Alter, "kind a", []FieldChange{{"priority", int64(2), int64(1)}, {"timeout", time.Minute, nil}, {"max_attempts", nil, int64(3)}}},

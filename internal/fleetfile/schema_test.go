@@ -168,7 +168,7 @@ func TestSchemaRefusesWhatParseRefuses(t *testing.T) {
 			texts = append(texts, "kinds: {k: {"+key+": "+v+"}}")
 		}
 	}
-	for _, key := range []string{"selector", "protocol", "description", "zebra"} {
+	for _, key := range append(keysOf(Queues.Fields()), "selector", "protocol", "zebra") {
 		for _, v := range values {
 			texts = append(texts, "queues: [{name: q, "+key+": "+v+"}]")
 		}

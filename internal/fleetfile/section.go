@@ -2,6 +2,7 @@ package fleetfile
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -39,7 +40,7 @@ type Field struct {
 
 	Pattern, Shape string // Text: a regular expression, and what it says
 
-	Default any // of a setting
+	Default any // of a setting, and of what a queue always has
 }
 
 // Fields returns the keys of an entry in the order they are written; for
@@ -49,7 +50,7 @@ func (s Section) Fields() []Field {
 	case Settings:
 		return settingFields()
 	case Queues:
-		return []Field{descriptionField()}
+		return queueFields()
 	case Kinds:
 		return kindFields()
 	default:
@@ -96,6 +97,35 @@ func identityFields() []Field {
 	}
 }
 
+func queueFields() []Field {
+	return []Field{
+		descriptionField(),
+		{
+			Key: "strategy", Type: Text, Enum: []string{"least_loaded", "round_robin"}, Default: "least_loaded",
+			Doc: "How its work spreads over its workers: to the one with the most room, or to each in turn.",
+		},
+		{
+			Key: "admission", Type: Text, Enum: []string{"accept", "delay", "reject"}, Default: "accept",
+			Doc: "What enqueue does under pressure: take the task, delay it (more at red), or refuse it (at red).",
+		},
+		{Key: "max_pending", Doc: "Tasks waiting and due that count as full. Left out: the setting max_pending.", Type: Integer, Min: 1, Max: 1e6},
+		{Key: "max_running", Doc: "Most tasks of it that run at once in the whole fleet.", Type: Integer, Min: 0, Max: 1e6},
+		rateField(),
+		burstField(),
+	}
+}
+
+func rateField() Field {
+	return Field{Key: "rate", Doc: "Most tasks of it that are claimed a second in the whole fleet.", Type: Number, Min: 0.001, Max: 1e6}
+}
+
+func burstField() Field {
+	return Field{
+		Key: "burst", Type: Integer, Min: 1, Max: 1e6,
+		Doc: "Tasks that may be claimed at once after a pause. Left out: a twentieth of a second of rate, at least 1.",
+	}
+}
+
 func kindFields() []Field {
 	return []Field{
 		descriptionField(),
@@ -109,10 +139,18 @@ func kindFields() []Field {
 		{Key: "retry_factor", Doc: "What each further failure multiplies the wait with.", Type: Number, Min: 1, Max: 100},
 		{Key: "retry_cap", Doc: "Longest wait between attempts; not under retry_base.", Type: Duration, Min: float64(time.Millisecond), Max: float64(week)},
 		{Key: "retry_jitter", Doc: "Part of the wait by which it may be shorter or longer.", Type: Number, Min: 0, Max: 1, BelowMax: true},
+		rateField(),
+		burstField(),
 	}
 }
 
+// settingFields are in the order in which people look for them. Each Doc is the
+// description that the table has.
 func settingFields() []Field {
+	return slices.Concat(enqueueSettings(), pressureSettings(), routingSettings(), retentionSettings())
+}
+
+func enqueueSettings() []Field {
 	return []Field{
 		{
 			Key: "notify", Type: Flag, Default: true,
@@ -126,6 +164,55 @@ func settingFields() []Field {
 			Key: "max_enqueue_many", Type: Integer, Min: 1, Max: 1e6, Default: int64(1e5),
 			Doc: "Most tasks in one call of sched.enqueue_many (1 to 1000000).",
 		},
+	}
+}
+
+func pressureSettings() []Field {
+	share := func(key string, value float64, doc string) Field {
+		return Field{Key: key, Type: Number, Min: 0.01, Max: 1, Default: value, Doc: doc}
+	}
+	delay := func(key string, value int64, doc string) Field {
+		return Field{Key: key, Type: Integer, Min: 0, Max: 3600000, Default: value, Doc: doc}
+	}
+	return []Field{
+		{
+			Key: "max_pending", Type: Integer, Min: 1, Max: 1e6, Default: int64(1000),
+			Doc: "Tasks waiting and due that count as full, of the fleet and of each queue without its own max_pending (1 to 1000000).",
+		},
+		share("pending_yellow", 0.7, "Part of max_pending from which pressure is yellow (0.01 to 1)."),
+		share("pending_red", 0.9, "Part of max_pending from which pressure is red (0.01 to 1)."),
+		share("load_yellow", 0.68, "Mean running / ceiling of the workers from which pressure is yellow (0.01 to 1)."),
+		share("load_red", 0.85, "Mean running / ceiling of the workers from which pressure is red (0.01 to 1)."),
+		{
+			Key: "pressure_hysteresis", Type: Number, Min: 0, Max: 0.5, Default: 0.05,
+			Doc: "How far below a threshold pressure must fall before its level goes down (0 to 0.5).",
+		},
+		delay("admission_delay_yellow_ms", 500, "How much later a task becomes due that is enqueued at yellow into a queue with admission delay, in milliseconds (0 to 3600000)."),
+		delay("admission_delay_red_ms", 2000, "How much later a task becomes due that is enqueued at red into a queue with admission delay, in milliseconds (0 to 3600000)."),
+	}
+}
+
+func routingSettings() []Field {
+	return []Field{
+		{
+			Key: "busy_polls_per_second", Type: Number, Min: 1, Max: 10000, Default: 500.0,
+			Doc: "How often a second a busy queue is looked at, by all of its workers together (1 to 10000).",
+		},
+		{
+			Key: "priority_ageing_seconds", Type: Number, Min: 0, Max: week.Seconds(), Default: 60.0,
+			Doc: "How long a task waits for each step of priority before it starts ahead of younger tasks of a higher one, in seconds (0 to 604800; 0: never).",
+		},
+	}
+}
+
+func retentionSettings() []Field {
+	days := func(key string, value int64, what string) Field {
+		return Field{Key: key, Type: Integer, Min: 1, Max: 36500, Default: value, Doc: "How long " + what + " kept, in days (1 to 36500)."}
+	}
+	return []Field{
+		days("decision_keep_days", 30, "decisions are"),
+		days("topology_keep_days", 7, "changes of the topology are"),
+		days("operator_action_keep_days", 365, "actions of operators are"),
 	}
 }
 

@@ -40,7 +40,7 @@ func (f Field) check(v any) string {
 		}
 	case float64:
 		if !(v >= f.Min) || !(v <= f.Max) || (f.BelowMax && v >= f.Max) {
-			return fmt.Sprintf("must be %v to %s%v", f.Min, map[bool]string{true: "under "}[f.BelowMax], f.Max)
+			return fmt.Sprintf("must be %s to %s%s", plain(f.Min), map[bool]string{true: "under "}[f.BelowMax], plain(f.Max))
 		}
 	case time.Duration:
 		if float64(v) < f.Min || float64(v) > f.Max {
@@ -53,6 +53,17 @@ func (f Field) check(v any) string {
 		return checkLabels(v)
 	}
 	return ""
+}
+
+// plain writes a number without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// orDefault returns what values set, else the default.
+func (f Field) orDefault(values Values) any {
+	if v, set := values[f.Key]; set {
+		return v
+	}
+	return f.Default
 }
 
 func (f Field) checkText(v string) string {

@@ -12,14 +12,15 @@ import (
 
 const fleetKindPut = `-- name: FleetKindPut :execrows
 INSERT INTO sched.kind AS k (
-    kind, description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter
+    kind, description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter,
+    rate, burst
 )
 VALUES (
     $1::text, $2::jsonb ->> 'description', $2::jsonb ->> 'queue', $2::jsonb -> 'selector', $2::jsonb ->> 'protocol',
     ($2::jsonb ->> 'priority')::smallint, ($2::jsonb ->> 'timeout')::bigint * interval '1 microsecond',
     ($2::jsonb ->> 'max_attempts')::integer, ($2::jsonb ->> 'retry_base')::bigint * interval '1 microsecond',
     ($2::jsonb ->> 'retry_factor')::real, ($2::jsonb ->> 'retry_cap')::bigint * interval '1 microsecond',
-    ($2::jsonb ->> 'retry_jitter')::real
+    ($2::jsonb ->> 'retry_jitter')::real, ($2::jsonb ->> 'rate')::real, ($2::jsonb ->> 'burst')::integer
 )
 ON CONFLICT (kind) DO UPDATE SET
     description = excluded.description,
@@ -32,7 +33,9 @@ ON CONFLICT (kind) DO UPDATE SET
     retry_base = excluded.retry_base,
     retry_factor = excluded.retry_factor,
     retry_cap = excluded.retry_cap,
-    retry_jitter = excluded.retry_jitter
+    retry_jitter = excluded.retry_jitter,
+    rate = excluded.rate,
+    burst = excluded.burst
 WHERE NOT k.pinned
 `
 
@@ -70,7 +73,8 @@ SELECT k.kind, k.pinned, k.updated_by, k.updated_at,
         'description', k.description, 'queue', k.queue, 'selector', k.selector, 'protocol', k.protocol, 'priority', k.priority,
         'timeout', (extract(EPOCH FROM k.timeout) * 1000000)::bigint, 'max_attempts', k.max_attempts,
         'retry_base', (extract(EPOCH FROM k.retry_base) * 1000000)::bigint, 'retry_factor', k.retry_factor,
-        'retry_cap', (extract(EPOCH FROM k.retry_cap) * 1000000)::bigint, 'retry_jitter', k.retry_jitter
+        'retry_cap', (extract(EPOCH FROM k.retry_cap) * 1000000)::bigint, 'retry_jitter', k.retry_jitter,
+        'rate', k.rate, 'burst', k.burst
     )) AS values
 FROM sched.kind AS k
 ORDER BY k.kind
@@ -144,7 +148,14 @@ func (q *Queries) FleetQueueAdd(ctx context.Context, arg FleetQueueAddParams) (b
 
 const fleetQueuePut = `-- name: FleetQueuePut :execrows
 UPDATE sched.queue AS q
-SET description = $1::jsonb ->> 'description'
+SET
+    description = $1::jsonb ->> 'description',
+    strategy = coalesce($1::jsonb ->> 'strategy', 'least_loaded'),
+    admission = coalesce($1::jsonb ->> 'admission', 'accept'),
+    max_pending = ($1::jsonb ->> 'max_pending')::integer,
+    max_running = ($1::jsonb ->> 'max_running')::integer,
+    rate = ($1::jsonb ->> 'rate')::real,
+    burst = ($1::jsonb ->> 'burst')::integer
 WHERE q.name = sched.queue_name($2::text, $3::jsonb, $4::text) AND NOT q.pinned
 `
 
@@ -171,7 +182,10 @@ func (q *Queries) FleetQueuePut(ctx context.Context, arg FleetQueuePutParams) (i
 
 const fleetQueues = `-- name: FleetQueues :many
 SELECT q.base, q.selector, q.protocol, q.pinned,
-    jsonb_strip_nulls(jsonb_build_object('description', q.description)) AS values
+    jsonb_strip_nulls(jsonb_build_object(
+        'description', q.description, 'strategy', nullif(q.strategy, 'least_loaded'), 'admission', nullif(q.admission, 'accept'),
+        'max_pending', q.max_pending, 'max_running', q.max_running, 'rate', q.rate, 'burst', q.burst
+    )) AS values
 FROM sched.queue AS q
 WHERE q.name = sched.queue_name(q.base, q.selector, q.protocol)
 ORDER BY q.name
@@ -186,7 +200,8 @@ type FleetQueuesRow struct {
 }
 
 // The queues that enqueue can name, with what they set. One that a River client has
-// named otherwise is not among them. By sched apply and export.
+// named otherwise is not among them. What a queue always has counts as set when it is
+// not the default. By sched apply and export.
 func (q *Queries) FleetQueues(ctx context.Context) ([]FleetQueuesRow, error) {
 	rows, err := q.db.Query(ctx, fleetQueues)
 	if err != nil {

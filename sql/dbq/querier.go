@@ -34,7 +34,8 @@ type Querier interface {
 	// Makes what is configured of a queue what values says, unless it is pinned.
 	FleetQueuePut(ctx context.Context, arg FleetQueuePutParams) (int64, error)
 	// The queues that enqueue can name, with what they set. One that a River client has
-	// named otherwise is not among them. By sched apply and export.
+	// named otherwise is not among them. What a queue always has counts as set when it is
+	// not the default. By sched apply and export.
 	FleetQueues(ctx context.Context) ([]FleetQueuesRow, error)
 	// Sets a setting unless it is pinned.
 	FleetSettingPut(ctx context.Context, arg FleetSettingPutParams) (int64, error)

@@ -16,16 +16,21 @@ SELECT k.kind, k.pinned, k.updated_by, k.updated_at,
         'description', k.description, 'queue', k.queue, 'selector', k.selector, 'protocol', k.protocol, 'priority', k.priority,
         'timeout', (extract(EPOCH FROM k.timeout) * 1000000)::bigint, 'max_attempts', k.max_attempts,
         'retry_base', (extract(EPOCH FROM k.retry_base) * 1000000)::bigint, 'retry_factor', k.retry_factor,
-        'retry_cap', (extract(EPOCH FROM k.retry_cap) * 1000000)::bigint, 'retry_jitter', k.retry_jitter
+        'retry_cap', (extract(EPOCH FROM k.retry_cap) * 1000000)::bigint, 'retry_jitter', k.retry_jitter,
+        'rate', k.rate, 'burst', k.burst
     )) AS values
 FROM sched.kind AS k
 ORDER BY k.kind;
 
 -- name: FleetQueues :many
 -- The queues that enqueue can name, with what they set. One that a River client has
--- named otherwise is not among them. By sched apply and export.
+-- named otherwise is not among them. What a queue always has counts as set when it is
+-- not the default. By sched apply and export.
 SELECT q.base, q.selector, q.protocol, q.pinned,
-    jsonb_strip_nulls(jsonb_build_object('description', q.description)) AS values
+    jsonb_strip_nulls(jsonb_build_object(
+        'description', q.description, 'strategy', nullif(q.strategy, 'least_loaded'), 'admission', nullif(q.admission, 'accept'),
+        'max_pending', q.max_pending, 'max_running', q.max_running, 'rate', q.rate, 'burst', q.burst
+    )) AS values
 FROM sched.queue AS q
 WHERE q.name = sched.queue_name(q.base, q.selector, q.protocol)
 ORDER BY q.name;
@@ -40,14 +45,15 @@ WHERE NOT s.pinned;
 -- name: FleetKindPut :execrows
 -- Makes a kind, or all of its columns, what values says, unless it is pinned.
 INSERT INTO sched.kind AS k (
-    kind, description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter
+    kind, description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter,
+    rate, burst
 )
 VALUES (
     @kind::text, @values::jsonb ->> 'description', @values::jsonb ->> 'queue', @values::jsonb -> 'selector', @values::jsonb ->> 'protocol',
     (@values::jsonb ->> 'priority')::smallint, (@values::jsonb ->> 'timeout')::bigint * interval '1 microsecond',
     (@values::jsonb ->> 'max_attempts')::integer, (@values::jsonb ->> 'retry_base')::bigint * interval '1 microsecond',
     (@values::jsonb ->> 'retry_factor')::real, (@values::jsonb ->> 'retry_cap')::bigint * interval '1 microsecond',
-    (@values::jsonb ->> 'retry_jitter')::real
+    (@values::jsonb ->> 'retry_jitter')::real, (@values::jsonb ->> 'rate')::real, (@values::jsonb ->> 'burst')::integer
 )
 ON CONFLICT (kind) DO UPDATE SET
     description = excluded.description,
@@ -60,7 +66,9 @@ ON CONFLICT (kind) DO UPDATE SET
     retry_base = excluded.retry_base,
     retry_factor = excluded.retry_factor,
     retry_cap = excluded.retry_cap,
-    retry_jitter = excluded.retry_jitter
+    retry_jitter = excluded.retry_jitter,
+    rate = excluded.rate,
+    burst = excluded.burst
 WHERE NOT k.pinned;
 
 -- name: FleetKindRemove :execrows
@@ -77,5 +85,12 @@ SELECT sched.add_queue(
 -- name: FleetQueuePut :execrows
 -- Makes what is configured of a queue what values says, unless it is pinned.
 UPDATE sched.queue AS q
-SET description = @values::jsonb ->> 'description'
+SET
+    description = @values::jsonb ->> 'description',
+    strategy = coalesce(@values::jsonb ->> 'strategy', 'least_loaded'),
+    admission = coalesce(@values::jsonb ->> 'admission', 'accept'),
+    max_pending = (@values::jsonb ->> 'max_pending')::integer,
+    max_running = (@values::jsonb ->> 'max_running')::integer,
+    rate = (@values::jsonb ->> 'rate')::real,
+    burst = (@values::jsonb ->> 'burst')::integer
 WHERE q.name = sched.queue_name(@base::text, @selector::jsonb, @protocol::text) AND NOT q.pinned;
