@@ -220,6 +220,7 @@ CREATE TABLE sched.queue (
     wake text[],
     unroutable text,
     state_at timestamp with time zone,
+    config_xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_admission_check CHECK ((admission = ANY (ARRAY['accept'::text, 'delay'::text, 'reject'::text]))),
     CONSTRAINT queue_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
@@ -500,6 +501,49 @@ CREATE OR REPLACE FUNCTION sched.contract_version()
 AS $function$
 BEGIN
     RETURN (SELECT c.version FROM sched.contract AS c);
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.count_waiting(after text, default_max integer, budget integer, largest integer, OUT queue text, OUT waiting integer)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER ROWS 10
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    last text := after;
+    most integer;
+    seen integer;
+BEGIN
+    WHILE count_waiting.budget > 0 LOOP
+        SELECT j.queue INTO last FROM sched.river_job AS j
+        WHERE j.state = 'available' AND j.queue > last ORDER BY j.queue LIMIT 1;
+        IF NOT FOUND THEN
+            count_waiting.queue := NULL;
+            count_waiting.waiting := NULL;
+            RETURN NEXT;
+            RETURN;
+        END IF;
+        SELECT q.max_pending INTO most FROM sched.queue AS q WHERE q.name = last;
+        most := coalesce(most, count_waiting.default_max);
+        count_waiting.queue := last;
+        count_waiting.waiting := NULL;
+        seen := 0;
+        IF most <= count_waiting.largest THEN
+            SELECT count(*), count(*) FILTER (WHERE counted.scheduled_at <= now()) INTO seen, count_waiting.waiting
+            FROM (
+                SELECT j.scheduled_at FROM sched.river_job AS j
+                WHERE j.state = 'available' AND j.queue = last
+                ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT most
+            ) AS counted;
+        END IF;
+        count_waiting.budget := count_waiting.budget - 20 - seen;
+        RETURN NEXT;
+    END LOOP;
 END;
 $function$;
 
@@ -1333,6 +1377,17 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.queue_reconfigured()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    NEW.config_xid := pg_current_xact_id();
+    RETURN NEW;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.refuse_lease(task_id bigint, lease text)
  RETURNS void
  LANGUAGE plpgsql
@@ -1534,6 +1589,7 @@ CREATE INDEX decision_at_index ON sched.decision USING btree (at);
 CREATE INDEX decision_subject_index ON sched.decision USING btree (subject, at);
 CREATE INDEX operator_action_at_index ON sched.operator_action USING btree (at);
 CREATE INDEX operator_action_object_index ON sched.operator_action USING btree (object, at);
+CREATE INDEX queue_config_xid_index ON sched.queue USING btree (config_xid);
 CREATE INDEX river_job_state_and_finalized_at_index ON sched.river_job USING btree (state, finalized_at) WHERE (finalized_at IS NOT NULL);
 CREATE UNIQUE INDEX river_job_unique_idx ON sched.river_job USING btree (unique_key) WHERE ((unique_key IS NOT NULL) AND (unique_states IS NOT NULL) AND sched.river_job_state_in_bitmask(unique_states, state));
 CREATE INDEX river_notification_created_at_idx ON sched.river_notification USING btree (created_at);
@@ -1657,6 +1713,7 @@ CREATE VIEW sched.batch AS
 -- Triggers
 
 CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
+CREATE TRIGGER queue_reconfigured BEFORE UPDATE OF base, selector, protocol, strategy, max_pending ON sched.queue FOR EACH ROW WHEN (old.base IS DISTINCT FROM new.base OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.strategy IS DISTINCT FROM new.strategy OR old.max_pending IS DISTINCT FROM new.max_pending) EXECUTE FUNCTION sched.queue_reconfigured();
 CREATE TRIGGER setting_stamp BEFORE UPDATE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 
 -- Comments
@@ -1814,6 +1871,8 @@ COMMENT ON COLUMN sched.queue.free_slots IS 'Sum of their free slots.';
 COMMENT ON COLUMN sched.queue.wake IS 'Whom an enqueue wakes: one of these workers. Empty: nobody, since a worker polls by itself or all are full. NULL: not known, so everybody.';
 COMMENT ON COLUMN sched.queue.unroutable IS 'The pair (or protocol) that no live worker offers. NULL: somebody serves it, or nobody lives.';
 COMMENT ON COLUMN sched.queue.state_at IS 'When the leader last changed these columns.';
+COMMENT ON COLUMN sched.queue.config_xid IS 'Transaction that last made or reconfigured the queue: the leader reads those that it has not seen yet.';
+COMMENT ON INDEX sched.queue_config_xid_index IS 'Queues made or reconfigured since.';
 COMMENT ON TABLE sched.river_job IS 'River''s table of jobs: one row per task. Read it through sched.task; add to it with sched.enqueue.';
 COMMENT ON COLUMN sched.river_job.id IS 'Task id.';
 COMMENT ON COLUMN sched.river_job.state IS 'Status.';
@@ -1945,6 +2004,7 @@ COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes th
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running task in the caller''s transaction, with an output if given. SC409 if the lease does not own a running attempt: roll back then.';
 COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema; a program compares it with the range it works with.';
+COMMENT ON FUNCTION sched.count_waiting(text,integer,integer,integer) IS 'For the leader: tasks available and due per queue, each counted up to its max_pending, within a budget of rows.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
 COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing more and end what it runs. Returns its state after it: draining, done or evicted. SC404 if there is no such worker.';
 COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one.';
@@ -1964,10 +2024,12 @@ COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time z
 COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Internal: message and hint of what is wrong with a selector or headers object, or NULL.';
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
 COMMENT ON FUNCTION sched.queue_name(text,jsonb,text) IS 'Name of the queue for a base name, selector and protocol: the base name alone, or with | and a short hash.';
+COMMENT ON FUNCTION sched.queue_reconfigured() IS 'Internal: marks a queue that routing has to look at again.';
 COMMENT ON FUNCTION sched.refuse_lease(bigint,text) IS 'Internal: raises SC404 or SC409 with what became of an attempt whose lease is lost.';
 COMMENT ON FUNCTION sched.retry(bigint) IS 'Makes a waiting or ended task run again now, with one more attempt if all are spent. SC404 unknown, SC423 running, SC410 unique key taken by another unfinished task.';
 COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) IS 'River''s: whether a unique key holds in a status. Predicate of river_job_unique_idx.';
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
 COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
+COMMENT ON TRIGGER queue_reconfigured ON sched.queue IS 'Keeps config_xid.';
 COMMENT ON TRIGGER setting_stamp ON sched.setting IS 'Stamps updated_at and updated_by.';

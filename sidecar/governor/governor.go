@@ -68,6 +68,8 @@ type Governor struct {
 	registry *routing.Registry
 	settler  *jobs.Settler
 	promoter *promoter
+	// decisions is where every part that decides by itself says so.
+	decisions *routing.DecisionLog
 	metrics  *metrics
 	pilot    *pilot
 	client   *river.Client[pgx.Tx]
@@ -123,6 +125,7 @@ func New(config Config) (*Governor, error) {
 		idle:     make(chan struct{}, 1),
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)
+	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, config.Registerer)
 	g.promoter = newPromoter(g.q, config.Logger)
 	g.metrics = newMetrics(config.Registerer, g)
 	g.settler.Observe = g.metrics.observeSettle
@@ -185,6 +188,7 @@ func (g *Governor) Start(ctx context.Context) error {
 	g.loops.Go(func() error { return g.listen(loopCtx) })
 	g.loops.Go(func() error { return g.watch(loopCtx) })
 	g.loops.Go(func() error { return g.promoter.run(loopCtx) })
+	g.loops.Go(func() error { g.decisions.Run(loopCtx); return nil })
 	g.Release(holdStarting)
 	return nil
 }

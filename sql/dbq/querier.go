@@ -20,6 +20,10 @@ type Querier interface {
 	BatchOne(ctx context.Context, name string) ([]byte, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
+	// Writes decisions, in the order they were made. Each second, if there are any.
+	DecisionInsert(ctx context.Context, arg DecisionInsertParams) error
+	// Deletes old decisions, bounded. By the leader, now and then.
+	DecisionSweep(ctx context.Context, arg DecisionSweepParams) (int64, error)
 	// Makes a kind, or all of its columns, what values says, unless it is pinned.
 	FleetKindPut(ctx context.Context, arg FleetKindPutParams) (int64, error)
 	// Removes a kind unless it is pinned.
@@ -49,6 +53,8 @@ type Querier interface {
 	KindRetry(ctx context.Context) ([]KindRetryRow, error)
 	// Sends a listener its own word back. At each start of listening.
 	ListenProof(ctx context.Context, token string) error
+	// Deletes old interventions, bounded. By the leader, now and then.
+	OperatorActionSweep(ctx context.Context, arg OperatorActionSweepParams) (int64, error)
 	// Makes rows for queues that tasks were put in without one. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
 	// Which of the names are those of queues, or, unless exact, of queues that others are derived from.
@@ -84,6 +90,36 @@ type Querier interface {
 	// queue. A task that somebody scheduled for later doesn't, unless it was begun
 	// before and put off. One EXISTS for each index, each ending at its first row.
 	RemainderLeft(ctx context.Context, arg RemainderLeftParams) (bool, error)
+	// Writes assignments that are new or changed.
+	RoutingAssign(ctx context.Context, arg RoutingAssignParams) error
+	// All assignments. By the leader, at its start and each minute.
+	RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsRow, error)
+	// The fleet as it was written last, and the oldest transaction that may still commit
+	// something: what is read from there on next time misses nothing. By the leader, each second.
+	RoutingFleet(ctx context.Context) (RoutingFleetRow, error)
+	// Writes the fleet as the leader sees it. Each second.
+	RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams) error
+	// Writes the health of workers whose health changed, if they still live; a row that
+	// somebody else has locked is passed over, and comes again in the next turn.
+	RoutingHealth(ctx context.Context, entries []byte) error
+	// Tells the sidecars that assignments or the topology changed.
+	RoutingNotify(ctx context.Context, version string) error
+	// Writes what the leader found of queues, and returns whose row was written: one that
+	// somebody else has locked is passed over, and comes again in the next turn.
+	RoutingQueueState(ctx context.Context, entries []byte) ([]string, error)
+	// Queues with configuration and the state written last: all of them, or those made or
+	// reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
+	RoutingQueues(ctx context.Context, since string) ([]RoutingQueuesRow, error)
+	// The settings that routing goes by. By the leader, each second.
+	RoutingSettings(ctx context.Context, keys []string) ([]RoutingSettingsRow, error)
+	// Takes assignments away.
+	RoutingUnassign(ctx context.Context, entries []byte) error
+	// Takes all assignments of workers that are gone.
+	RoutingUnassignWorkers(ctx context.Context, workers []string) (int64, error)
+	// Tasks available and due per queue, bounded. By the leader, each second.
+	RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) ([]RoutingWaitingRow, error)
+	// All live registrations with their load. By the leader, each second.
+	RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error)
 	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
 	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority
@@ -162,6 +198,15 @@ type Querier interface {
 	TaskWhole(ctx context.Context, arg TaskWholeParams) ([]byte, error)
 	// Sets the zone in which the rest of the transaction writes times.
 	TimeZone(ctx context.Context, zone string) error
+	// The newest topology. By a leader at its start.
+	TopologyLatest(ctx context.Context) (TopologyLatestRow, error)
+	// Writes a new version of the topology with what changed, as a whole, and keeps the
+	// last three. No row: another leader has written this version.
+	TopologyPut(ctx context.Context, arg TopologyPutParams) (int64, error)
+	// Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
+	TopologySeen(ctx context.Context, version int64) (int64, error)
+	// Deletes old changes of the topology, bounded. By the leader, now and then.
+	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
 	// One heartbeat with the load. Returns the state, which an operator may have moved
 	// to draining. No row: evicted, register anew.
 	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error)

@@ -1,0 +1,185 @@
+-- name: RoutingSettings :many
+-- The settings that routing goes by. By the leader, each second.
+SELECT s.key, s.value::text AS value
+FROM sched.setting AS s
+WHERE s.key = any(@keys::text[]);
+
+-- name: RoutingFleet :one
+-- The fleet as it was written last, and the oldest transaction that may still commit
+-- something: what is read from there on next time misses nothing. By the leader, each second.
+SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon
+FROM sched.fleet AS f;
+
+-- name: RoutingWorkers :many
+-- All live registrations with their load. By the leader, each second.
+SELECT w.id, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
+    w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
+    (w.polling AND coalesce(w.load_at > clock_timestamp() - interval '10 seconds', false))::boolean AS polling
+FROM sched.worker AS w
+WHERE w.state IN ('pending', 'active', 'draining')
+ORDER BY w.id;
+
+-- name: RoutingQueues :many
+-- Queues with configuration and the state written last: all of them, or those made or
+-- reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
+SELECT q.name, q.base, q.selector::text AS selector, q.protocol, q.strategy, q.max_pending,
+    q.pressure, q.pressure_reason, q.pending, q.load, q.workers, q.weight_total, q.free_slots, q.wake, q.unroutable
+FROM sched.queue AS q
+WHERE q.config_xid >= (@since::text)::xid8
+    AND (q.config_xid < pg_snapshot_xmax(pg_current_snapshot()) OR @since::text = '0');
+
+-- name: RoutingAssignments :many
+-- All assignments. By the leader, at its start and each minute.
+SELECT a.queue, a.worker_id, a.weight, a.reason
+FROM sched.assignment AS a;
+
+-- name: RoutingWaiting :many
+-- Tasks available and due per queue, bounded. By the leader, each second.
+SELECT coalesce(c.queue, '')::text AS queue, coalesce(c.waiting, -1)::integer AS waiting
+FROM sched.count_waiting(@after::text, @default_max::integer, @budget::integer, @largest::integer) AS c;
+
+-- name: RoutingAssign :exec
+-- Writes assignments that are new or changed.
+INSERT INTO sched.assignment AS a (queue, worker_id, weight, reason, version)
+SELECT r ->> 'queue', r ->> 'worker', (r ->> 'weight')::integer, r ->> 'reason', @version::bigint
+FROM jsonb_array_elements(@entries::jsonb) AS r
+ORDER BY 1, 2
+ON CONFLICT (queue, worker_id) DO UPDATE
+SET weight = excluded.weight, reason = excluded.reason, version = excluded.version, updated_at = clock_timestamp();
+
+-- name: RoutingUnassign :exec
+-- Takes assignments away.
+DELETE FROM sched.assignment AS a
+USING jsonb_array_elements(@entries::jsonb) AS r
+WHERE a.queue = r ->> 'queue' AND a.worker_id = r ->> 'worker';
+
+-- name: RoutingUnassignWorkers :execrows
+-- Takes all assignments of workers that are gone.
+DELETE FROM sched.assignment AS a
+WHERE a.worker_id = any(@workers::text[]);
+
+-- name: RoutingQueueState :many
+-- Writes what the leader found of queues, and returns whose row was written: one that
+-- somebody else has locked is passed over, and comes again in the next turn.
+WITH found AS (
+    SELECT r ->> 'name' AS name, r ->> 'pressure' AS pressure, r ->> 'reason' AS reason, (r ->> 'pending')::integer AS pending,
+        (r ->> 'load')::real AS load, (r ->> 'workers')::integer AS workers, (r ->> 'weight_total')::bigint AS weight_total,
+        (r ->> 'free_slots')::integer AS free_slots, r ->> 'unroutable' AS unroutable,
+        CASE WHEN jsonb_typeof(r -> 'wake') = 'array'
+            THEN ARRAY(SELECT e FROM jsonb_array_elements_text(r -> 'wake') WITH ORDINALITY AS w (e, ord) ORDER BY ord) END AS wake
+    FROM jsonb_array_elements(@entries::jsonb) AS r
+), held AS (
+    SELECT f.*
+    FROM found AS f JOIN sched.queue AS l ON l.name = f.name
+    ORDER BY l.name
+    FOR NO KEY UPDATE OF l SKIP LOCKED
+)
+UPDATE sched.queue AS q
+SET pressure = h.pressure, pressure_reason = h.reason, pending = h.pending, load = h.load, workers = h.workers,
+    weight_total = h.weight_total, free_slots = h.free_slots, wake = h.wake, unroutable = h.unroutable, state_at = clock_timestamp()
+FROM held AS h
+WHERE q.name = h.name
+RETURNING q.name;
+
+-- name: RoutingHealth :exec
+-- Writes the health of workers whose health changed, if they still live; a row that
+-- somebody else has locked is passed over, and comes again in the next turn.
+WITH found AS (
+    SELECT r ->> 'id' AS id, r ->> 'health' AS health
+    FROM jsonb_array_elements(@entries::jsonb) AS r
+), held AS (
+    SELECT f.id, f.health
+    FROM found AS f JOIN sched.worker AS l ON l.id = f.id
+    WHERE l.state IN ('pending', 'active', 'draining')
+    ORDER BY l.id
+    FOR NO KEY UPDATE OF l SKIP LOCKED
+)
+UPDATE sched.worker AS w
+SET health = h.health
+FROM held AS h
+WHERE w.id = h.id;
+
+-- name: RoutingFleetPut :exec
+-- Writes the fleet as the leader sees it. Each second.
+UPDATE sched.fleet AS f
+SET pressure = @pressure, pressure_reason = sqlc.narg(pressure_reason), pending = @pending, load = @load, workers = @workers,
+    slots = @slots, running = @running, topology_version = greatest(f.topology_version, @topology_version::bigint),
+    leader = @leader, computed_at = clock_timestamp();
+
+-- name: RoutingNotify :exec
+-- Tells the sidecars that assignments or the topology changed.
+SELECT pg_notify('sched.topology', @version::text);
+
+-- name: TopologyLatest :one
+-- The newest topology. By a leader at its start.
+SELECT t.version, t.topology::text AS topology
+FROM sched.topology_snapshot AS t
+ORDER BY t.version DESC
+LIMIT 1;
+
+-- name: TopologyPut :one
+-- Writes a new version of the topology with what changed, as a whole, and keeps the
+-- last three. No row: another leader has written this version.
+WITH clock AS (SELECT clock_timestamp() AS at),
+made AS (
+    INSERT INTO sched.topology_snapshot AS t (version, taken_at, taken_at_ns, sha256, reason, topology)
+    SELECT @version::bigint, c.at, (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000,
+        encode(sha256(convert_to((@topology::jsonb)::text, 'UTF8')), 'hex'), @reason::text, @topology::jsonb
+    FROM clock AS c
+    ON CONFLICT (version) DO NOTHING
+    RETURNING t.version, t.taken_at
+), changed AS (
+    INSERT INTO sched.topology_change (version, worker_id, at, what, before, after)
+    SELECT m.version, r ->> 'worker', m.taken_at, r ->> 'what', nullif(r -> 'before', 'null'), nullif(r -> 'after', 'null')
+    FROM made AS m, jsonb_array_elements(@changes::jsonb) AS r
+), old AS (
+    DELETE FROM sched.topology_snapshot AS t
+    USING made AS m
+    WHERE t.version <= m.version - 3
+)
+SELECT m.version
+FROM made AS m;
+
+-- name: TopologySeen :execrows
+-- Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
+WITH clock AS (SELECT clock_timestamp() AS at)
+UPDATE sched.topology_snapshot AS t
+SET taken_at = c.at, taken_at_ns = (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000
+FROM clock AS c
+WHERE t.version = @version;
+
+-- name: DecisionInsert :exec
+-- Writes decisions, in the order they were made. Each second, if there are any.
+INSERT INTO sched.decision (at, what, subject, who, from_value, to_value, reason, signals)
+SELECT clock_timestamp() - make_interval(secs => (r ->> 'age')::float8), r ->> 'what', r ->> 'subject', @who::text,
+    r ->> 'from', r ->> 'to', r ->> 'reason', coalesce(r -> 'signals', '{}')
+FROM jsonb_array_elements(@entries::jsonb) WITH ORDINALITY AS d (r, ord)
+ORDER BY ord;
+
+-- name: DecisionSweep :execrows
+-- Deletes old decisions, bounded. By the leader, now and then.
+DELETE FROM sched.decision AS d
+WHERE d.id IN (
+    SELECT o.id FROM sched.decision AS o
+    WHERE o.at < now() - make_interval(days => @keep_days::integer)
+    ORDER BY o.at LIMIT @max::integer
+);
+
+-- name: TopologySweep :execrows
+-- Deletes old changes of the topology, bounded. By the leader, now and then.
+DELETE FROM sched.topology_change AS c
+USING (
+    SELECT o.version, o.worker_id FROM sched.topology_change AS o
+    WHERE o.at < now() - make_interval(days => @keep_days::integer)
+    ORDER BY o.at LIMIT @max::integer
+) AS old
+WHERE c.version = old.version AND c.worker_id = old.worker_id;
+
+-- name: OperatorActionSweep :execrows
+-- Deletes old interventions, bounded. By the leader, now and then.
+DELETE FROM sched.operator_action AS a
+WHERE a.id IN (
+    SELECT o.id FROM sched.operator_action AS o
+    WHERE o.at < now() - make_interval(days => @keep_days::integer)
+    ORDER BY o.at LIMIT @max::integer
+);
