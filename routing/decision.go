@@ -136,12 +136,12 @@ func (l *DecisionLog) Flush(ctx context.Context) error {
 
 func (l *DecisionLog) write(ctx context.Context, batch []notedDecision) error {
 	type row struct {
-		Age     float64        `json:"age"`
-		What    string         `json:"what"`
-		Subject string         `json:"subject"`
-		From    *string        `json:"from,omitempty"`
-		To      *string        `json:"to,omitempty"`
-		Reason  string         `json:"reason"`
+		Age     float64         `json:"age"`
+		What    string          `json:"what"`
+		Subject string          `json:"subject"`
+		From    *string         `json:"from,omitempty"`
+		To      *string         `json:"to,omitempty"`
+		Reason  string          `json:"reason"`
 		Signals json.RawMessage `json:"signals,omitempty"`
 	}
 	optional := func(s string) *string {

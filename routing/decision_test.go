@@ -101,4 +101,3 @@ func count(t *testing.T, db routing.DB, query string, args ...any) int {
 	require.NoError(t, db.QueryRow(t.Context(), query, args...).Scan(&n))
 	return n
 }
-

@@ -245,7 +245,7 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 			func(c string) bool { return slices.Contains(without, c) })
 	}
 	require.ElementsMatch(t, columns("kind", "kind", "pinned", "updated_at", "updated_by"), keysOf(Kinds.Fields()))
-	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "unroutable", "state_at"}
+	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "unroutable", "state_at", "config_xid"}
 	require.ElementsMatch(t, columns("queue", append(state, "name", "base", "selector", "protocol", "created_at", "pinned")...), keysOf(Queues.Fields()))
 
 	var settings []string

@@ -70,9 +70,9 @@ type Governor struct {
 	promoter *promoter
 	// decisions is where every part that decides by itself says so.
 	decisions *routing.DecisionLog
-	metrics  *metrics
-	pilot    *pilot
-	client   *river.Client[pgx.Tx]
+	metrics   *metrics
+	pilot     *pilot
+	client    *river.Client[pgx.Tx]
 
 	slots   slots
 	holds   holds
