@@ -1,6 +1,10 @@
 package routing
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Strategy is how the work of a queue spreads over its workers.
 type Strategy string
@@ -27,8 +31,42 @@ type Policy struct {
 	// BusyPolls is how often a second a busy queue is looked at, by all of its
 	// workers together.
 	BusyPolls float64
+	// Workers are those that live in the fleet, as the leader saw it last.
+	Workers int
+	// Led: a leader was at work, so that assignments say who serves what. Without
+	// one everybody serves what its labels match.
+	Led bool
 	// Version is that of the topology it was read at.
 	Version int64
+	// ReadAt is when it was asked for.
+	ReadAt time.Time
+}
+
+// Queue returns the policy of the queue of that name, if the worker serves it.
+func (p *Policy) Queue(name string) (*QueuePolicy, bool) {
+	i, found := slices.BinarySearchFunc(p.Queues, name, func(q QueuePolicy, name string) int { return strings.Compare(q.Name, name) })
+	if !found {
+		return nil, false
+	}
+	return &p.Queues[i], true
+}
+
+// Kind returns what holds for the kind, if anything does.
+func (p *Policy) Kind(kind string) (*KindPolicy, bool) {
+	i, found := slices.BinarySearchFunc(p.Kinds, kind, func(k KindPolicy, kind string) int { return strings.Compare(k.Kind, kind) })
+	if !found {
+		return nil, false
+	}
+	return &p.Kinds[i], true
+}
+
+// Names returns the names of the queues that the worker serves, sorted.
+func (p *Policy) Names() []string {
+	names := make([]string, len(p.Queues))
+	for i := range p.Queues {
+		names[i] = p.Queues[i].Name
+	}
+	return names
 }
 
 // QueuePolicy is what holds for one queue.
@@ -55,6 +93,6 @@ type KindPolicy struct {
 	Kind string
 	// Limited: a rate holds, so that claims take from its flow row.
 	Limited bool
-	// PausedUntil is the end of a timed pause; zero: none.
+	// PausedUntil is the end of a timed pause, by this machine's clock; zero: none.
 	PausedUntil time.Time
 }

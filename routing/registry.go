@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -103,12 +105,9 @@ func NewWorkerID() string {
 
 // Register starts a registration in state pending.
 func (r *Registry) Register(ctx context.Context, w Worker) error {
-	labels, err := json.Marshal(w.Labels)
+	labels, err := encodeLabels(w.Labels)
 	if err != nil {
-		return fmt.Errorf("labels: %w", err)
-	}
-	if w.Labels == nil {
-		labels = []byte("{}")
+		return err
 	}
 	err = r.q.WorkerRegister(ctx, dbq.WorkerRegisterParams{
 		ID: w.ID, ClientID: w.ClientID, Hostname: w.Hostname, Pid: int32(w.PID), Version: w.Version, AppUrl: w.AppURL,
@@ -223,21 +222,52 @@ func (r *Registry) Forget(ctx context.Context, keep time.Duration) error {
 	return nil
 }
 
-// ServableQueues returns the queues whose selector the labels satisfy, whose
-// protocol is among protocols, and whose base name is in bases (nil: any).
-func (r *Registry) ServableQueues(ctx context.Context, labels map[string]string, protocols, bases []string) ([]string, error) {
+// Policy reads what a worker has to obey: of the queues whose selector its labels
+// satisfy, whose protocol is among protocols and whose base name is in bases (nil:
+// any), those it is assigned to, and those that nobody is.
+func (r *Registry) Policy(ctx context.Context, workerID string, labels map[string]string, protocols, bases []string) (Policy, error) {
+	encoded, err := encodeLabels(labels)
+	if err != nil {
+		return Policy{}, err
+	}
+	asked := time.Now()
+	row, err := r.q.PolicyRead(ctx, dbq.PolicyReadParams{WorkerID: workerID, Labels: encoded, Protocols: protocols, Bases: bases})
+	if err != nil {
+		return Policy{}, fmt.Errorf("read the policy of worker %s: %w", workerID, err)
+	}
+	policy := Policy{
+		Queues: make([]QueuePolicy, len(row.Names)), Kinds: make([]KindPolicy, len(row.Kinds)),
+		Ageing: time.Duration(row.AgeingSeconds * float64(time.Second)), BusyPolls: row.BusyPolls,
+		Workers: int(row.FleetWorkers), Led: row.Led, Version: row.TopologyVersion, ReadAt: asked,
+	}
+	for i, name := range row.Names {
+		policy.Queues[i] = QueuePolicy{
+			Name: name, Base: row.Bases[i], Strategy: Strategy(row.Strategies[i]),
+			Weight: int(row.Weights[i]), WeightTotal: row.WeightTotals[i], FreeSlots: int(row.FreeSlots[i]), Workers: int(row.Workers[i]),
+			Paused: row.Paused[i], Limited: row.Limited[i], CanaryPercent: float64(row.CanaryPercents[i]),
+		}
+	}
+	// Here, since the database sorts as its language does.
+	slices.SortFunc(policy.Queues, func(a, b QueuePolicy) int { return strings.Compare(a.Name, b.Name) })
+	for i, kind := range row.Kinds {
+		policy.Kinds[i] = KindPolicy{Kind: kind, Limited: row.KindsLimited[i]}
+		if seconds := row.KindsPausedSeconds[i]; seconds > 0 {
+			policy.Kinds[i].PausedUntil = asked.Add(time.Duration(seconds * float64(time.Second)))
+		}
+	}
+	slices.SortFunc(policy.Kinds, func(a, b KindPolicy) int { return strings.Compare(a.Kind, b.Kind) })
+	return policy, nil
+}
+
+func encodeLabels(labels map[string]string) ([]byte, error) {
+	if labels == nil {
+		return []byte("{}"), nil
+	}
 	encoded, err := json.Marshal(labels)
 	if err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
-	if labels == nil {
-		encoded = []byte("{}")
-	}
-	queues, err := r.q.QueueServable(ctx, dbq.QueueServableParams{Labels: encoded, Protocols: protocols, Bases: bases})
-	if err != nil {
-		return nil, fmt.Errorf("read queues: %w", err)
-	}
-	return queues, nil
+	return encoded, nil
 }
 
 // DiscoverQueues makes queue rows for tasks that were inserted into a queue

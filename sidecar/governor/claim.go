@@ -42,8 +42,8 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	g.claimMu.Lock()
 	defer g.claimMu.Unlock()
 
-	queues := g.queues.Load()
-	if g.holds.any() || len(*queues) == 0 {
+	policy := g.policy.Load()
+	if g.holds.any() || len(policy.Queues) == 0 {
 		return nil
 	}
 	// Before the look at the slots: the last one may become free right after it.
@@ -64,7 +64,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		}
 	}
 	worker, sent := g.workerID(), time.Now()
-	rows, full, err := g.claimRows(ctx, worker, *queues, n)
+	rows, full, err := g.claimRows(ctx, worker, policy.Names(), n)
 	if err != nil {
 		// The statement may have been committed although its answer is lost.
 		g.claimInDoubt = true

@@ -81,9 +81,10 @@ type Governor struct {
 	worker  atomic.Pointer[string]
 	// lastBeat is when the last heartbeat that succeeded was sent.
 	lastBeat atomic.Pointer[time.Time]
-	queues   atomic.Pointer[[]string]                    // sorted
+	policy   atomic.Pointer[routing.Policy]
+	news     chan struct{}                               // capacity 1: the policy is out of date
 	retries  atomic.Pointer[map[string]jobs.RetryPolicy] // of kinds that have their own
-	foreign  sync.Map                                    // queue names found not to be ours
+	foreign  foreign                                     // queue names found not to be ours
 	leading  atomic.Bool
 	more     atomic.Bool // the last claim may have left something behind
 	// listening: notifications arrive; otherwise polls cover everything.
@@ -123,6 +124,7 @@ func New(config Config) (*Governor, error) {
 		q:        dbq.New(config.Pool),
 		registry: routing.NewRegistry(config.Pool),
 		idle:     make(chan struct{}, 1),
+		news:     make(chan struct{}, 1),
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)
 	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, config.Registerer)
@@ -130,7 +132,7 @@ func New(config Config) (*Governor, error) {
 	g.metrics = newMetrics(config.Registerer, g)
 	g.settler.Observe = g.metrics.observeSettle
 	g.pilot = &pilot{governor: g}
-	g.queues.Store(&[]string{})
+	g.policy.Store(&routing.Policy{})
 	g.holds.put(holdStarting)
 	if err := g.SetSlots(config.Slots); err != nil {
 		return nil, err
@@ -184,7 +186,7 @@ func (g *Governor) Start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start river client: %w", err), g.loops.Wait())
 	}
 	g.loops.Go(func() error { return g.beat(loopCtx) })
-	g.loops.Go(func() error { return g.watchQueues(loopCtx) })
+	g.loops.Go(func() error { return g.watchPolicy(loopCtx) })
 	g.loops.Go(func() error { return g.listen(loopCtx) })
 	g.loops.Go(func() error { return g.watch(loopCtx) })
 	g.loops.Go(func() error { return g.promoter.run(loopCtx) })
@@ -319,7 +321,7 @@ func (g *Governor) Status() Status {
 	taken, limit := g.slots.counts()
 	status := Status{
 		Running: g.running.count(), Taken: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
-		SkippedKinds: g.skips.list(), Queues: *g.queues.Load(), Leading: g.leading.Load(), Listening: g.listening.Load(),
+		SkippedKinds: g.skips.list(), Queues: g.policy.Load().Names(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {
 		status.WorkerID = *id

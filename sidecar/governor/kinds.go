@@ -11,7 +11,7 @@ import (
 
 // refreshKinds reads the retry delays that kinds have of their own.
 func (g *Governor) refreshKinds(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, queuesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
 	rows, err := g.q.KindRetry(ctx)
 	if err != nil {

@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	channelInsert  = "sched.river_insert"
-	channelControl = "sched.river_control"
-	channelDue     = "sched.due"
+	channelInsert   = "sched.river_insert"
+	channelControl  = "sched.river_control"
+	channelDue      = "sched.due"
+	channelTopology = "sched.topology"
+	channelConfig   = "sched.config"
 
 	// channelProof carries a word that a listener sends itself.
 	channelProof = "sched.listening"
@@ -71,19 +73,20 @@ func (g *Governor) listenOnce(ctx context.Context) (heard bool, err error) {
 	}
 	// Only now: a pooler in transaction mode would keep these for ever, for whoever
 	// gets the server process next.
-	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue); err != nil {
+	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue, channelTopology, channelConfig); err != nil {
 		return false, err
 	}
 	g.listening.Store(true)
 	defer g.listening.Store(false)
-	g.pilot.wake() // for what was missed until now
+	g.outdated() // for what was missed until now
+	g.pilot.wake()
 	for {
 		notification, err := waitForNotification(ctx, conn)
 		if err != nil {
 			return true, err
 		}
 		if notification != nil {
-			g.notified(ctx, notification.Channel, notification.Payload)
+			g.notified(notification.Channel, notification.Payload)
 		}
 	}
 }
@@ -137,7 +140,7 @@ func (g *Governor) proveListening(ctx context.Context, conn *pgx.Conn) error {
 		case notification.Channel == channelProof && notification.Payload == token:
 			return nil
 		}
-		g.notified(ctx, notification.Channel, notification.Payload)
+		g.notified(notification.Channel, notification.Payload)
 	}
 }
 
@@ -159,23 +162,38 @@ func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificat
 	return nil, pgconn.ValidateConnectTargetSessionAttrsReadWrite(pingCtx, conn.PgConn())
 }
 
+// inserted acts on the news that a queue has a task, meant for one worker or, if
+// that is empty, for all.
+func (g *Governor) inserted(queue, worker string) {
+	if worker != "" && worker != g.workerID() {
+		g.metrics.wakeups.WithLabelValues(wakeupForeign).Inc()
+		return
+	}
+	if _, serves := g.policy.Load().Queue(queue); serves {
+		g.metrics.wakeups.WithLabelValues(wakeupTaken).Inc()
+		g.pilot.wake()
+		return
+	}
+	g.metrics.wakeups.WithLabelValues(wakeupForeign).Inc()
+	if g.foreign.add(queue) {
+		g.outdated()
+	}
+}
+
 // notified acts on one notification. Payloads come from any client of the
 // database: what isn't understood is left alone.
-func (g *Governor) notified(ctx context.Context, channel, payload string) {
+func (g *Governor) notified(channel, payload string) {
 	switch channel {
 	case channelInsert:
 		var insert struct {
-			Queue string `json:"queue"`
+			Queue  string `json:"queue"`
+			Worker string `json:"worker"`
 		}
-		if json.Unmarshal([]byte(payload), &insert) != nil {
-			return
+		if json.Unmarshal([]byte(payload), &insert) == nil {
+			g.inserted(insert.Queue, insert.Worker)
 		}
-		switch {
-		case g.serves(insert.Queue):
-			g.pilot.wake()
-		case !g.knownForeign(insert.Queue):
-			g.refreshQueues(ctx)
-		}
+	case channelTopology, channelConfig:
+		g.outdated()
 	case channelControl:
 		var control struct {
 			Action string `json:"action"`

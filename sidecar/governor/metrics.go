@@ -8,10 +8,16 @@ import (
 	"github.com/sched-sidecar/sched/jobs"
 )
 
+// What became of a wake-up.
+const (
+	wakeupTaken   = "taken"
+	wakeupForeign = "foreign"
+)
+
 // metrics are the governor's own; see docs/metrics.md.
 type metrics struct {
 	claims, claimed, refused, replayed, fences, evictions, skipped prometheus.Counter
-	settled, rescued                                               *prometheus.CounterVec
+	settled, rescued, wakeups                                      *prometheus.CounterVec
 	dispatched                                                     *prometheus.HistogramVec
 	queueWait, settleBatch, settleSeconds                          prometheus.Histogram
 	leading                                                        prometheus.Gauge
@@ -39,6 +45,9 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 		rescued: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "sched", Name: "tasks_rescued_total", Help: "Tasks taken away from dead workers, by their status after it.",
 		}, []string{"status"}),
+		wakeups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "sched", Name: "wakeups_total", Help: "Notifications of new tasks: taken, or foreign (another worker's, or of a queue that this one doesn't serve).",
+		}, []string{"answer"}),
 		dispatched: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "sched", Name: "dispatch_duration_seconds", Help: "From claim to the app's outcome, by outcome.", Buckets: seconds,
 		}, []string{"outcome"}),
@@ -56,8 +65,11 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	for _, outcome := range []jobs.OutcomeKind{jobs.OutcomeComplete, jobs.OutcomeRetry, jobs.OutcomeSnooze, jobs.OutcomeCancel, jobs.OutcomeDiscard, jobs.OutcomeHandBack} {
 		m.settled.WithLabelValues(outcome.String()) // a series that starts at zero
 	}
+	for _, answer := range []string{wakeupTaken, wakeupForeign} {
+		m.wakeups.WithLabelValues(answer)
+	}
 	registerer.MustRegister(m.claims, m.claimed, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
-		m.settled, m.rescued, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
+		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
 		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
 		gauge("tasks_running", "Tasks that hold a slot: being dispatched or settled.", func() float64 { return float64(g.running.count()) }),
@@ -65,6 +77,13 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 		gauge("listening", "1 while notifications arrive; 0 while this sidecar only polls.", func() float64 {
 			if g.listening.Load() {
 				return 1
+			}
+			return 0
+		}),
+		gauge("queues_served", "Queues that this sidecar claims from.", func() float64 { return float64(len(g.policy.Load().Queues)) }),
+		gauge("policy_age_seconds", "Time since the policy in force was read: queues, assignments, limits.", func() float64 {
+			if at := g.policy.Load().ReadAt; !at.IsZero() {
+				return time.Since(at).Seconds()
 			}
 			return 0
 		}),

@@ -32,6 +32,7 @@ func (g *Governor) register(ctx context.Context) error {
 	g.lastBeat.Store(&started)
 	g.worker.Store(&worker.ID)
 	g.pending.Store(true)
+	g.outdated()
 	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
 	return g.activate(ctx)
 }

@@ -55,7 +55,15 @@ type Querier interface {
 	ListenProof(ctx context.Context, token string) error
 	// Deletes old interventions, bounded. By the leader, now and then.
 	OperatorActionSweep(ctx context.Context, arg OperatorActionSweepParams) (int64, error)
-	// Makes rows for queues that tasks were put in without one. By the leader, each second.
+	// What one sidecar has to obey, in one row of parallel arrays: the queues it serves,
+	// the kinds with a limit or a pause, and the settings. Each few seconds by each
+	// sidecar, and when it is told that something changed.
+	//
+	// A queue is served by whoever is assigned; by everybody whose labels match while
+	// nobody is, or while there is no leader to say so.
+	PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyReadRow, error)
+	// Makes rows for queues that tasks were put in without one, and tells the sidecars
+	// if there were any. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
 	// Which of the names are those of queues, or, unless exact, of queues that others are derived from.
 	QueueKnown(ctx context.Context, arg QueueKnownParams) ([]string, error)
@@ -72,8 +80,6 @@ type Querier interface {
 	QueuePause(ctx context.Context, arg QueuePauseParams) ([]QueuePauseRow, error)
 	// Ends the pause of queues. As QueuePause.
 	QueueResume(ctx context.Context, arg QueueResumeParams) ([]QueueResumeRow, error)
-	// The queues whose selector and protocol a worker satisfies. Each second.
-	QueueServable(ctx context.Context, arg QueueServableParams) ([]string, error)
 	// The tasks that a sidecar, under all its registrations, ran and that failed for
 	// good: discarded, or cancelled by the app's own answer. One that a person
 	// cancelled is none. Once at the end of --until-empty.

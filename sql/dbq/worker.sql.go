@@ -20,49 +20,16 @@ func (q *Queries) ListenProof(ctx context.Context, token string) error {
 }
 
 const queueDiscover = `-- name: QueueDiscover :exec
-SELECT sched.discover_queues()
+SELECT pg_notify('sched.config', 'queue')
+FROM (SELECT count(*) FROM sched.discover_queues() AS d WHERE d.added) AS found (queues)
+WHERE found.queues > 0
 `
 
-// Makes rows for queues that tasks were put in without one. By the leader, each second.
+// Makes rows for queues that tasks were put in without one, and tells the sidecars
+// if there were any. By the leader, each second.
 func (q *Queries) QueueDiscover(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, queueDiscover)
 	return err
-}
-
-const queueServable = `-- name: QueueServable :many
-SELECT q.name
-FROM sched.queue AS q
-WHERE q.selector <@ $1::jsonb
-    AND (q.protocol = 'any' OR q.protocol = any($2::text[]))
-    AND ($3::text[] IS NULL OR q.base = any($3::text[]))
-ORDER BY q.name
-`
-
-type QueueServableParams struct {
-	Labels    []byte
-	Protocols []string
-	Bases     []string
-}
-
-// The queues whose selector and protocol a worker satisfies. Each second.
-func (q *Queries) QueueServable(ctx context.Context, arg QueueServableParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, queueServable, arg.Labels, arg.Protocols, arg.Bases)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		items = append(items, name)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const workerBeat = `-- name: WorkerBeat :one

@@ -86,15 +86,9 @@ WHERE w.state IN ('evicted', 'done')
 -- Sends a listener its own word back. At each start of listening.
 SELECT pg_notify('sched.listening', @token::text);
 
--- name: QueueServable :many
--- The queues whose selector and protocol a worker satisfies. Each second.
-SELECT q.name
-FROM sched.queue AS q
-WHERE q.selector <@ @labels::jsonb
-    AND (q.protocol = 'any' OR q.protocol = any(@protocols::text[]))
-    AND (@bases::text[] IS NULL OR q.base = any(@bases::text[]))
-ORDER BY q.name;
-
 -- name: QueueDiscover :exec
--- Makes rows for queues that tasks were put in without one. By the leader, each second.
-SELECT sched.discover_queues();
+-- Makes rows for queues that tasks were put in without one, and tells the sidecars
+-- if there were any. By the leader, each second.
+SELECT pg_notify('sched.config', 'queue')
+FROM (SELECT count(*) FROM sched.discover_queues() AS d WHERE d.added) AS found (queues)
+WHERE found.queues > 0;
