@@ -1,0 +1,297 @@
+package elastic
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// levelTasks is how many tasks must have ended at a number of slots before it
+	// counts as measured; levelTasksMost is what a small change takes, whose effect
+	// is as small; levelPatience is when fewer have to do.
+	levelTasks     = 50
+	levelTasksMost = 400
+	levelPatience  = 10 * time.Second
+
+	// growthWorth is the part of an increase of slots that must come back as tasks
+	// a second, or the increase was for nothing.
+	growthWorth = 0.5
+	// cutFree is the part of the best rate that must be left after a cut for it to
+	// have cost nothing.
+	cutFree = 0.96
+	// cutTo and growBy are how far a trial goes.
+	cutTo  = 0.75
+	growBy = 1.25
+	// slower is by how much a task must take longer than at best for a cut to be
+	// worth a trial; asFast is where there is nothing left to gain by one.
+	slower = 1.3
+	asFast = 1.15
+
+	trialPause    = 30 * time.Second // between trials; doubles each time
+	trialPauseMax = 5 * time.Minute
+	// kneeForgets is after how long without saturation all is forgotten.
+	kneeForgets = 5 * time.Minute
+)
+
+// knee finds the number of slots beyond which an app ends no more tasks a second
+// and only takes longer for each: its cores, its own downstream or a lock are
+// busy. It acts only while slots are what work waits for, and each of its moves
+// is a trial that is judged by the rate at which tasks end, and undone when it
+// cost something: a latency that rose for another reason costs no slots.
+//
+// That more in flight than rate × least latency only queues, and that it takes
+// trials to tell, is from congestion control: Brakmo and Peterson, "TCP Vegas"
+// (1994); Cardwell et al., "BBR: Congestion-Based Congestion Control" (2016);
+// Netflix's concurrency-limits and failsafe-go's adaptive limiter bring it to
+// calls. Judging by the rate instead of a remembered latency is Heiss and Wagner,
+// "Adaptive Load Control in Transaction Processing Systems" (VLDB 1991).
+type knee struct {
+	now    level
+	before level   // the measured level of fewer slots, before the last growth
+	low    float64 // the least time that a task took, in seconds
+	lowAt  int     // slots at which it did
+	limit  int     // growing beyond was for nothing; 0: not known
+	probed bool
+
+	trying trial
+	from   int     // slots to go back to
+	target int     // slots under trial
+	best   float64 // rate that the trial is judged by
+
+	next      time.Time // no trial before
+	pause     time.Duration
+	saturated time.Time // last
+}
+
+type trial uint8
+
+const (
+	trialNone trial = iota
+	trialCut
+	trialGrow
+)
+
+// level is what was measured at a number of slots, while it was saturated.
+type level struct {
+	slots   int
+	since   time.Time
+	seconds float64
+	ended   float64
+	held    float64 // slot-seconds
+}
+
+func (l level) rate() float64    { return l.ended / l.seconds }
+func (l level) latency() float64 { return l.held / l.ended }
+
+// measured reports whether enough tasks ended to judge a change of slots by a
+// share of frac.
+func (l level) measured(at time.Time, frac float64) bool {
+	enough := min(max(25/(frac*frac), levelTasks), levelTasksMost)
+	return l.ended >= enough || (l.ended >= levelTasks && at.Sub(l.since) >= levelPatience)
+}
+
+// move is what a knee wants.
+type move struct {
+	slots  int
+	detail string
+}
+
+// observe takes a second of measurements and says where to go, if anywhere. hot:
+// cpu has nothing left; headroom: there is some to grow into.
+func (k *knee) observe(at time.Time, dt float64, s Sample, least int, hot, headroom bool) (move, bool) {
+	k.enter(at, dt, s)
+	if !saturated(s) {
+		k.rest(at)
+		return move{}, false
+	}
+	k.saturated = at
+	if offset := at.Sub(k.now.since).Seconds() - dt; offset < s.Service.Seconds()-dt/4 {
+		return move{}, false // what ended began at the level before
+	}
+	k.now.seconds += dt
+	k.now.ended += float64(s.Ended)
+	k.now.held += float64(s.Ended) * s.Service.Seconds()
+	switch k.trying {
+	case trialCut:
+		return k.judgeCut(at, least)
+	case trialGrow:
+		return k.judgeGrowth(at)
+	case trialNone:
+	}
+	if m, ok := k.judgeStep(at, least); ok {
+		return m, ok
+	}
+	return k.try(at, s, least, hot, headroom)
+}
+
+// saturated reports whether slots are what work waits for.
+func saturated(s Sample) bool {
+	return s.Pending > 0 && s.Slots > 0 && s.Peak >= s.Slots && s.Running >= 0.9*float64(s.Slots)
+}
+
+// enter begins a level when the slots moved.
+func (k *knee) enter(at time.Time, dt float64, s Sample) {
+	if k.pause == 0 {
+		k.pause = trialPause
+	}
+	if s.Slots == k.now.slots {
+		return
+	}
+	if k.trying != trialNone && s.Slots != k.target {
+		k.end(at) // somebody else moved them
+	}
+	if s.Slots < k.now.slots && k.trying == trialNone {
+		k.before = level{}
+	} else if k.now.ended >= levelTasks {
+		k.before = k.now
+	}
+	k.now = level{slots: s.Slots, since: at.Add(-time.Duration(dt * float64(time.Second)))}
+}
+
+// rest goes on without saturation: trials end, and at last all is forgotten.
+func (k *knee) rest(at time.Time) {
+	if k.trying != trialNone && at.Sub(k.saturated) > levelPatience {
+		k.end(at)
+	}
+	if k.known() && at.Sub(k.saturated) > kneeForgets {
+		*k = knee{now: level{slots: k.now.slots, since: at}, pause: trialPause}
+	}
+}
+
+// ceiling bounds a number of slots to what is known to be of use.
+func (k *knee) ceiling(slots int) int {
+	switch {
+	case k.trying != trialNone:
+		return min(slots, k.target)
+	case k.limit > 0:
+		return min(slots, k.limit)
+	}
+	return slots
+}
+
+// known reports whether there is anything to forget.
+func (k *knee) known() bool { return k.limit > 0 || k.low > 0 || k.probed }
+
+func (k *knee) end(at time.Time) {
+	k.trying, k.target, k.best = trialNone, 0, 0
+	k.next = at.Add(k.pause)
+	k.pause = min(2*k.pause, trialPauseMax)
+}
+
+// judgeStep judges the last growth that was no trial.
+func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
+	if k.before.slots == 0 || k.before.slots >= k.now.slots || (k.limit > 0 && k.now.slots <= k.limit) {
+		return move{}, false
+	}
+	frac := float64(k.now.slots)/float64(k.before.slots) - 1
+	if !k.now.measured(at, frac) {
+		return move{}, false
+	}
+	before := k.before
+	k.note(before)
+	k.note(k.now)
+	k.probed = true
+	k.before = level{}
+	if k.now.rate() >= before.rate()*(1+growthWorth*frac) || k.now.latency() < before.latency()*(1+growthWorth*frac/2) {
+		return move{}, false
+	}
+	// For nothing, or for little: look from here where the rate begins to fall.
+	k.limit, k.best, k.from = k.now.slots, max(before.rate(), k.now.rate()), k.now.slots
+	to := k.cut()
+	if before.rate() >= cutFree*k.now.rate() {
+		to = before.slots
+	}
+	return k.tryCut(max(to, least), fmt.Sprintf("%d slots end %.3g tasks/s, %d ended %.3g", k.now.slots, k.now.rate(), before.slots, before.rate()))
+}
+
+// note remembers the least time that a task took.
+func (k *knee) note(l level) {
+	if latency := l.latency(); k.low == 0 || latency < k.low {
+		k.low, k.lowAt = latency, l.slots
+	}
+}
+
+func (k *knee) cut() int { return min(int(cutTo*float64(k.now.slots)), k.now.slots-1) }
+
+func (k *knee) tryCut(to int, detail string) (move, bool) {
+	if to >= k.now.slots {
+		return move{}, false
+	}
+	k.trying, k.target = trialCut, to
+	return move{to, detail}, true
+}
+
+// judgeCut goes on cutting while that costs nothing.
+func (k *knee) judgeCut(at time.Time, least int) (move, bool) {
+	if !k.now.measured(at, 1-cutTo) {
+		return move{}, false
+	}
+	slots, rate := k.now.slots, k.now.rate()
+	if rate < cutFree*k.best {
+		k.low = 0 // it is slow for another reason, or this is the knee
+		best, from := k.best, k.from
+		k.limit = from
+		k.end(at)
+		return move{from, fmt.Sprintf("%d slots end %.3g tasks/s, %d ended %.3g", slots, rate, from, best)}, true
+	}
+	// As fast as with fewer slots: they would only cost.
+	fastest := k.low > 0 && k.lowAt < slots && k.now.latency() <= asFast*k.low
+	k.note(k.now)
+	k.limit, k.from, k.best = slots, slots, max(k.best, rate)
+	to := k.cut()
+	if to < least || fastest {
+		k.end(at)
+		return move{}, false
+	}
+	return k.tryCut(to, fmt.Sprintf("%d slots end as many tasks, %.3g/s", slots, rate))
+}
+
+// judgeGrowth undoes a growth beyond the limit that was for nothing, and lifts
+// the limit otherwise.
+func (k *knee) judgeGrowth(at time.Time) (move, bool) {
+	frac := float64(k.now.slots)/float64(k.from) - 1
+	if !k.now.measured(at, frac) {
+		return move{}, false
+	}
+	slots, rate, best, from := k.now.slots, k.now.rate(), k.best, k.from
+	k.before = level{}
+	k.end(at)
+	if rate >= best*(1+growthWorth*frac) {
+		k.limit, k.pause, k.next = 0, trialPause, at
+		return move{}, false
+	}
+	k.limit = from
+	return move{from, fmt.Sprintf("%d slots end %.3g tasks/s, %d ended %.3g", slots, rate, from, best)}, true
+}
+
+// try begins a trial when it is time for one.
+func (k *knee) try(at time.Time, s Sample, least int, hot, headroom bool) (move, bool) {
+	if at.Before(k.next) || !k.now.measured(at, 1-cutTo) {
+		return move{}, false
+	}
+	k.note(k.now)
+	rate := k.now.rate()
+	// Where slots began high, nothing is known of fewer.
+	blind := !k.probed && (s.Slots == s.Ceiling || !headroom) && at.Sub(k.now.since) >= levelPatience/2
+	if to := k.cut(); to >= least && (hot || blind || k.now.latency() >= slower*k.low) {
+		why := fmt.Sprintf("tasks take %s, at best %s", seconds(k.now.latency()), seconds(k.low))
+		switch {
+		case hot:
+			why = "no cpu is left"
+		case blind:
+			why = "fewer were never tried"
+		}
+		k.probed, k.best, k.from, k.limit = true, rate, k.now.slots, k.now.slots
+		return k.tryCut(to, why+": trying fewer slots")
+	}
+	if to := min(int(growBy*float64(s.Slots)+0.999), s.Ceiling); k.limit > 0 && s.Slots >= k.limit && headroom && to > s.Slots {
+		k.trying, k.target, k.best, k.from = trialGrow, to, rate, s.Slots
+		k.limit = to
+		return move{to, "trying more slots"}, true
+	}
+	return move{}, false
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(100 * time.Microsecond)
+}

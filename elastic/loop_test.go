@@ -1,0 +1,176 @@
+package elastic_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/elastic"
+)
+
+// app is a model of an app: task by task, with times drawn at random.
+type app struct {
+	service time.Duration // of a task alone
+	width   int           // tasks that progress at once; 0: any number
+	cores   int           // width of an app that only computes; 0: none of it
+	random  *rand.Rand
+
+	now      time.Duration
+	waiting  []time.Duration // due since
+	running  []float64       // work left, in seconds
+	slots    int
+	waits    []time.Duration
+	finished int
+	cpuUsed  float64
+}
+
+const tick = time.Millisecond
+
+// second runs a second in steps of a millisecond and returns what was measured.
+func (a *app) second(rate float64) elastic.Sample {
+	s := elastic.Sample{Slots: a.slots, Ceiling: 64}
+	held, arrived := 0.0, 0
+	for range int(time.Second / tick) {
+		for left := rate * tick.Seconds(); left > 0; left-- {
+			if a.random.Float64() < left {
+				a.waiting = append(a.waiting, a.now)
+				arrived++
+			}
+		}
+		for len(a.waiting) > 0 && len(a.running) < a.slots {
+			a.waits = append(a.waits, a.now-a.waiting[0])
+			a.waiting = a.waiting[1:]
+			a.running = append(a.running, a.service.Seconds()*(0.5+a.random.Float64()))
+		}
+		held += float64(len(a.running)) * tick.Seconds()
+		s.Peak = max(s.Peak, len(a.running))
+		s.Ended += a.progress()
+		a.now += tick
+	}
+	if s.Ended > 0 {
+		s.Service = time.Duration(held / float64(s.Ended) * float64(time.Second))
+	}
+	s.Arrivals, s.Pending, s.Waiting, s.Running = float64(arrived), len(a.waiting), len(a.waiting), held
+	if a.cores > 0 {
+		s.CPU = a.cpuUsed / float64(a.cores)
+	}
+	a.cpuUsed = 0
+	return s
+}
+
+// progress works on all that runs for a tick and returns how many ended.
+func (a *app) progress() int {
+	speed := 1.0
+	if a.width > 0 && len(a.running) > a.width {
+		speed = float64(a.width) / float64(len(a.running))
+	}
+	if a.cores > 0 {
+		a.cpuUsed += min(float64(len(a.running)), float64(a.cores)) * tick.Seconds()
+	}
+	kept := a.running[:0]
+	for _, left := range a.running {
+		if left -= speed * tick.Seconds(); left > 0 {
+			kept = append(kept, left)
+		}
+	}
+	ended := len(a.running) - len(kept)
+	a.running = kept
+	a.finished += ended
+	return ended
+}
+
+// play runs an app under a controller. each is told after every second.
+func play(a *app, seconds int, rate func(second int) float64, each func(second int, s elastic.Sample, d elastic.Decision)) {
+	c := elastic.NewController(elastic.DefaultSettings())
+	for i := range seconds {
+		s := a.second(rate(i))
+		now := begin().Add(a.now)
+		s.At = now
+		d := c.Decide(now, s)
+		a.slots = d.Slots
+		if each != nil {
+			each(i, s, d)
+		}
+	}
+}
+
+func TestStepOfWorkThatWaits(t *testing.T) {
+	t.Parallel()
+	a := &app{service: 50 * time.Millisecond, slots: 2, random: rand.New(rand.NewPCG(1, 2))}
+	rate := func(i int) float64 {
+		if i >= 30 && i < 60 {
+			return 400
+		}
+		return 50
+	}
+	total, low, high := 0, 64, 0
+	play(a, 90, rate, func(i int, s elastic.Sample, d elastic.Decision) {
+		total += s.Slots
+		if i == 35 {
+			require.Zero(t, s.Pending, "five seconds after the step all is served")
+		}
+		if i >= 40 && i < 60 {
+			low, high = min(low, d.Slots), max(high, d.Slots)
+		}
+	})
+	require.Less(t, total, 90*64/2)
+	require.LessOrEqual(t, float64(high-low), 0.4*float64(high+low)/2, "plus or minus a fifth")
+}
+
+// settled runs an app of which more is asked than it can do, and returns the mean
+// slots of the second half and the tasks a second.
+func settled(t *testing.T, a *app, seconds int) (slots, rate float64) {
+	t.Helper()
+	begun := 0
+	play(a, seconds, func(int) float64 { return 1000 }, func(i int, s elastic.Sample, d elastic.Decision) {
+		if d.Slots != s.Slots {
+			t.Logf("%2d ended %3d in %s slots %2d -> %2d %s %s", i, s.Ended, s.Service, s.Slots, d.Slots, d.Reason, d.Detail)
+		}
+		if i == seconds/2 {
+			begun = a.finished
+		} else if i > seconds/2 {
+			slots += float64(d.Slots)
+		}
+	})
+	n := float64(seconds - seconds/2 - 1)
+	return slots / n, float64(a.finished-begun) / n
+}
+
+func TestAppThatOnlyQueuesBeyondTwenty(t *testing.T) {
+	t.Parallel()
+	for _, from := range []int{2, 20, 64} {
+		a := &app{service: 50 * time.Millisecond, width: 20, slots: from, random: rand.New(rand.NewPCG(3, 4))}
+		slots, rate := settled(t, a, 180)
+		require.GreaterOrEqual(t, slots, 15.0)
+		require.LessOrEqual(t, slots, 40.0)
+		require.GreaterOrEqual(t, rate, 0.95*400)
+	}
+}
+
+func TestAppThatComputes(t *testing.T) {
+	t.Parallel()
+	for _, from := range []int{2, 64} {
+		a := &app{service: 20 * time.Millisecond, width: 2, cores: 2, slots: from, random: rand.New(rand.NewPCG(5, 6))}
+		slots, rate := settled(t, a, 120)
+		require.LessOrEqual(t, slots, 6.0)
+		require.GreaterOrEqual(t, rate, 0.95*100)
+	}
+}
+
+// An app that can take all slots gets them, however long its tasks take.
+func TestAppWithoutLimitGetsTheCeiling(t *testing.T) {
+	t.Parallel()
+	for _, service := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 2 * time.Second} {
+		a := &app{service: service, slots: 2, random: rand.New(rand.NewPCG(7, 8))}
+		last := elastic.Decision{}
+		play(a, 60, func(int) float64 { return 20000 * (5 * time.Millisecond).Seconds() / service.Seconds() * 5 }, func(i int, s elastic.Sample, d elastic.Decision) {
+			if d.Slots != s.Slots {
+				t.Logf("%2d ended %3d in %s slots %2d -> %2d %s %s", i, s.Ended, s.Service, s.Slots, d.Slots, d.Reason, d.Detail)
+			}
+			last = d
+		})
+		require.Equal(t, 64, last.Slots)
+	}
+}
