@@ -438,6 +438,7 @@ BEGIN
         finalized_at = CASE WHEN j.state = 'running' THEN NULL ELSE clock_timestamp() END,
         metadata = j.metadata || jsonb_build_object('cancel_attempted_at', clock_timestamp())
     WHERE j.id = cancel.task_id;
+    PERFORM sched.note_task_action('cancel', cancel.task_id, task.state::text);
     IF task.state = 'running' THEN
         PERFORM pg_notify('sched.river_control', json_build_object('action', 'cancel', 'job_id', cancel.task_id, 'queue', task.queue)::text);
         RETURN 'running';
@@ -490,6 +491,17 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM sched.refuse_lease(complete.task_id, complete.lease);
     END IF;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.config_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    PERFORM pg_notify('sched.config', TG_TABLE_NAME);
+    RETURN NULL;
 END;
 $function$;
 
@@ -602,13 +614,19 @@ CREATE OR REPLACE FUNCTION sched.drain_worker(worker_id text)
 AS $function$
 #variable_conflict use_column
 DECLARE
+    was    text;
     now_is text;
 BEGIN
+    -- What it was is read under the lock that the update takes.
     UPDATE sched.worker AS w
     SET state = 'draining', state_version = w.state_version + 1, reason = 'drained by ' || session_user
-    WHERE w.id = drain_worker.worker_id AND w.state IN ('pending', 'active')
-    RETURNING w.state INTO now_is;
-    IF NOT FOUND THEN
+    FROM (SELECT o.id, o.state FROM sched.worker AS o WHERE o.id = drain_worker.worker_id FOR NO KEY UPDATE) AS before
+    WHERE w.id = before.id AND w.state IN ('pending', 'active')
+    RETURNING before.state, w.state INTO was, now_is;
+    IF FOUND THEN
+        INSERT INTO sched.operator_action (action, object_type, object, before, after)
+        VALUES ('drain', 'worker', drain_worker.worker_id, jsonb_build_object('state', was), jsonb_build_object('state', now_is));
+    ELSE
         SELECT w.state INTO now_is FROM sched.worker AS w WHERE w.id = drain_worker.worker_id;
     END IF;
     IF now_is IS NULL THEN
@@ -1090,6 +1108,27 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.finish_task_action()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
+BEGIN
+    IF open IS NULL THEN
+        RETURN;
+    END IF;
+    IF open[4]::bigint > 1 THEN
+        UPDATE sched.operator_action AS a
+        SET object = open[4] || ' tasks', before = NULL,
+            after = jsonb_build_object('tasks', open[4]::bigint, 'ids', to_jsonb(string_to_array(open[5], ',')::bigint[]))
+        WHERE a.id = open[1]::bigint;
+    END IF;
+    PERFORM set_config('sched.task_action', '', true);
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.insert_many(tasks jsonb, new sched.new_task[])
  RETURNS bigint[]
  LANGUAGE plpgsql
@@ -1304,6 +1343,60 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.note_task_action(action text, task_id bigint, status text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    -- The open row of this transaction: id, statement, action, count, and the first ids.
+    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
+    this text := extract(epoch FROM statement_timestamp())::text;
+    row_id bigint;
+BEGIN
+    IF open[2] = this AND open[3] = action THEN
+        open[4] := (open[4]::bigint + 1)::text;
+        IF open[4]::bigint <= 100 THEN
+            open[5] := open[5] || ',' || task_id;
+        END IF;
+        PERFORM set_config('sched.task_action', open::text, true);
+        RETURN;
+    END IF;
+    PERFORM sched.finish_task_action();
+    INSERT INTO sched.operator_action (action, object_type, object, before)
+    VALUES (note_task_action.action, 'task', note_task_action.task_id::text, jsonb_build_object('status', note_task_action.status))
+    RETURNING id INTO row_id;
+    PERFORM set_config('sched.task_action', ARRAY[row_id::text, this, action, '1', task_id::text]::text, true);
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.operator_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    was  jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END;
+    now_ jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END;
+    what text := lower(TG_OP);
+BEGIN
+    IF TG_TABLE_NAME = 'river_queue' THEN
+        what := CASE WHEN now_ ->> 'paused_at' IS NULL THEN 'resume' ELSE 'pause' END;
+    END IF;
+    INSERT INTO sched.operator_action (action, object_type, object, before, after)
+    SELECT
+        what, TG_ARGV[0], coalesce(now_, was) ->> TG_ARGV[1],
+        jsonb_object_agg(c.name, was -> c.name) FILTER (WHERE was IS NOT NULL AND (now_ IS NOT NULL OR was ->> c.name IS NOT NULL)),
+        jsonb_object_agg(c.name, now_ -> c.name) FILTER (WHERE now_ IS NOT NULL AND (was IS NOT NULL OR now_ ->> c.name IS NOT NULL))
+    FROM unnest(string_to_array(TG_ARGV[2], ',')) AS c (name)
+    WHERE (was -> c.name) IS DISTINCT FROM (now_ -> c.name);
+    PERFORM pg_notify('sched.config', TG_TABLE_NAME);
+    RETURN NULL;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.pairs_fault(argument text, pairs jsonb, key_rule text, max_key integer, max_value integer)
  RETURNS text[]
  LANGUAGE plpgsql
@@ -1485,6 +1578,7 @@ BEGIN
         -- Logged already if it had ended in a retry, snooze or hand-back.
         ON CONFLICT DO NOTHING;
     END IF;
+    PERFORM sched.note_task_action('retry', retry.task_id, task.state::text);
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
         PERFORM pg_notify('sched.river_insert', json_build_object('queue', task.queue)::text);
     END IF;
@@ -1519,6 +1613,18 @@ BEGIN
     NEW.updated_at := clock_timestamp();
     NEW.updated_by := session_user;
     RETURN NEW;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.task_action_end()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    PERFORM sched.finish_task_action();
+    RETURN NULL;
 END;
 $function$;
 
@@ -1712,8 +1818,27 @@ CREATE VIEW sched.batch AS
 
 -- Triggers
 
+CREATE TRIGGER canary_config AFTER UPDATE OF percent, workers ON sched.canary FOR EACH ROW WHEN (old.percent <> new.percent OR (old.workers = 0) <> (new.workers = 0)) EXECUTE FUNCTION sched.config_change();
+CREATE TRIGGER canary_operator_delete AFTER DELETE ON sched.canary FOR EACH ROW EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
+CREATE TRIGGER canary_operator_insert AFTER INSERT ON sched.canary FOR EACH ROW EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
+CREATE TRIGGER canary_operator_update AFTER UPDATE OF percent, state, steps, hold, max_p95_ms, max_error_points, max_cpu_points, abort_error_percent ON sched.canary FOR EACH ROW WHEN ((old.percent IS DISTINCT FROM new.percent OR old.state IS DISTINCT FROM new.state OR old.steps IS DISTINCT FROM new.steps OR old.hold IS DISTINCT FROM new.hold OR old.max_p95_ms IS DISTINCT FROM new.max_p95_ms OR old.max_error_points IS DISTINCT FROM new.max_error_points OR old.max_cpu_points IS DISTINCT FROM new.max_cpu_points OR old.abort_error_percent IS DISTINCT FROM new.abort_error_percent) AND NOT (new.step_at IS DISTINCT FROM old.step_at AND (new.state = ANY (ARRAY['rising'::text, 'full'::text, 'rolled_back'::text])) AND ((old.state = ANY (ARRAY['rising'::text, 'full'::text])) OR new.state = 'rolled_back'::text) AND NOT (old.steps IS DISTINCT FROM new.steps OR old.hold IS DISTINCT FROM new.hold OR old.max_p95_ms IS DISTINCT FROM new.max_p95_ms OR old.max_error_points IS DISTINCT FROM new.max_error_points OR old.max_cpu_points IS DISTINCT FROM new.max_cpu_points OR old.abort_error_percent IS DISTINCT FROM new.abort_error_percent))) EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
+CREATE TRIGGER flow_config_insert AFTER INSERT ON sched.flow FOR EACH ROW WHEN (new.paused_until IS NOT NULL) EXECUTE FUNCTION sched.config_change();
+CREATE TRIGGER flow_config_update AFTER UPDATE OF paused_until ON sched.flow FOR EACH ROW WHEN (old.paused_until IS DISTINCT FROM new.paused_until) EXECUTE FUNCTION sched.config_change();
+CREATE TRIGGER kind_operator_delete AFTER DELETE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
+CREATE TRIGGER kind_operator_insert AFTER INSERT ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
+CREATE TRIGGER kind_operator_update AFTER UPDATE OF description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter, rate, burst, pinned ON sched.kind FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.retry_base IS DISTINCT FROM new.retry_base OR old.retry_factor IS DISTINCT FROM new.retry_factor OR old.retry_cap IS DISTINCT FROM new.retry_cap OR old.retry_jitter IS DISTINCT FROM new.retry_jitter OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
+CREATE CONSTRAINT TRIGGER operator_action_end AFTER INSERT ON sched.operator_action DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.object_type = 'task'::text) EXECUTE FUNCTION sched.task_action_end();
+CREATE TRIGGER queue_operator_delete AFTER DELETE ON sched.queue FOR EACH ROW EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
+CREATE TRIGGER queue_operator_insert AFTER INSERT ON sched.queue FOR EACH ROW WHEN (num_nonnulls(new.description, new.max_pending, new.max_running, new.rate, new.burst) > 0 OR new.strategy <> 'least_loaded'::text OR new.admission <> 'accept'::text OR new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
+CREATE TRIGGER queue_operator_update AFTER UPDATE OF description, strategy, admission, max_pending, max_running, rate, burst, pinned ON sched.queue FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.strategy IS DISTINCT FROM new.strategy OR old.admission IS DISTINCT FROM new.admission OR old.max_pending IS DISTINCT FROM new.max_pending OR old.max_running IS DISTINCT FROM new.max_running OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_reconfigured BEFORE UPDATE OF base, selector, protocol, strategy, max_pending ON sched.queue FOR EACH ROW WHEN (old.base IS DISTINCT FROM new.base OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.strategy IS DISTINCT FROM new.strategy OR old.max_pending IS DISTINCT FROM new.max_pending) EXECUTE FUNCTION sched.queue_reconfigured();
+CREATE TRIGGER river_queue_operator_delete AFTER DELETE ON sched.river_queue FOR EACH ROW WHEN (old.paused_at IS NOT NULL) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
+CREATE TRIGGER river_queue_operator_insert AFTER INSERT ON sched.river_queue FOR EACH ROW WHEN (new.paused_at IS NOT NULL) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
+CREATE TRIGGER river_queue_operator_update AFTER UPDATE OF paused_at ON sched.river_queue FOR EACH ROW WHEN (old.paused_at IS DISTINCT FROM new.paused_at) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
+CREATE TRIGGER setting_operator_delete AFTER DELETE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
+CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
+CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW WHEN (old.value IS DISTINCT FROM new.value OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_stamp BEFORE UPDATE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 
 -- Comments
@@ -2003,6 +2128,7 @@ COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enque
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running task in the caller''s transaction, with an output if given. SC409 if the lease does not own a running attempt: roll back then.';
+COMMENT ON FUNCTION sched.config_change() IS 'Trigger: tells the sidecars to read their policy again.';
 COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema; a program compares it with the range it works with.';
 COMMENT ON FUNCTION sched.count_waiting(text,integer,integer,integer) IS 'For the leader: tasks available and due per queue, each counted up to its max_pending, within a budget of rows.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
@@ -2017,10 +2143,13 @@ COMMENT ON FUNCTION sched.explain_time(timestamp with time zone) IS 'Internal: a
 COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still waiting, a statement a line.';
 COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
+COMMENT ON FUNCTION sched.finish_task_action() IS 'Internal: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
+COMMENT ON FUNCTION sched.note_task_action(text,bigint,text) IS 'Internal: logs what was done to a task; one row for a statement that does it to many.';
+COMMENT ON FUNCTION sched.operator_change() IS 'Trigger: logs in sched.operator_action what people change, and tells the sidecars.';
 COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Internal: message and hint of what is wrong with a selector or headers object, or NULL.';
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
 COMMENT ON FUNCTION sched.queue_name(text,jsonb,text) IS 'Name of the queue for a base name, selector and protocol: the base name alone, or with | and a short hash.';
@@ -2029,7 +2158,27 @@ COMMENT ON FUNCTION sched.refuse_lease(bigint,text) IS 'Internal: raises SC404 o
 COMMENT ON FUNCTION sched.retry(bigint) IS 'Makes a waiting or ended task run again now, with one more attempt if all are spent. SC404 unknown, SC423 running, SC410 unique key taken by another unfinished task.';
 COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) IS 'River''s: whether a unique key holds in a status. Predicate of river_job_unique_idx.';
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
+COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
+COMMENT ON TRIGGER canary_config ON sched.canary IS 'Tells the sidecars when the share that holds changes, by the leader too.';
+COMMENT ON TRIGGER canary_operator_delete ON sched.canary IS 'Logs who removes one.';
+COMMENT ON TRIGGER canary_operator_insert ON sched.canary IS 'Logs who adds one.';
+COMMENT ON TRIGGER canary_operator_update ON sched.canary IS 'Logs who changes one.';
+COMMENT ON TRIGGER flow_config_insert ON sched.flow IS 'Tells the sidecars of a timed pause.';
+COMMENT ON TRIGGER flow_config_update ON sched.flow IS 'Tells the sidecars of a timed pause, or its end.';
+COMMENT ON TRIGGER kind_operator_delete ON sched.kind IS 'Logs who removes one.';
+COMMENT ON TRIGGER kind_operator_insert ON sched.kind IS 'Logs who adds one.';
+COMMENT ON TRIGGER kind_operator_update ON sched.kind IS 'Logs who changes one.';
 COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
+COMMENT ON TRIGGER operator_action_end ON sched.operator_action IS 'Completes the log of a statement that cancels or retries many tasks.';
+COMMENT ON TRIGGER queue_operator_delete ON sched.queue IS 'Logs who removes one.';
+COMMENT ON TRIGGER queue_operator_insert ON sched.queue IS 'Logs who adds one.';
+COMMENT ON TRIGGER queue_operator_update ON sched.queue IS 'Logs who changes one.';
 COMMENT ON TRIGGER queue_reconfigured ON sched.queue IS 'Keeps config_xid.';
+COMMENT ON TRIGGER river_queue_operator_delete ON sched.river_queue IS 'Logs who removes one.';
+COMMENT ON TRIGGER river_queue_operator_insert ON sched.river_queue IS 'Logs who adds one.';
+COMMENT ON TRIGGER river_queue_operator_update ON sched.river_queue IS 'Logs who changes one.';
+COMMENT ON TRIGGER setting_operator_delete ON sched.setting IS 'Logs who removes one.';
+COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
+COMMENT ON TRIGGER setting_operator_update ON sched.setting IS 'Logs who changes one.';
 COMMENT ON TRIGGER setting_stamp ON sched.setting IS 'Stamps updated_at and updated_by.';
