@@ -31,6 +31,9 @@ GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!s
 # River UI's tests are a module of their own: what is shipped doesn't depend on it.
 RIVER_UI := test/interop/riverui
 
+# One apt-get at a time, here and in what the tests start (internal/apt has the same lock).
+APT_GET := DEBIAN_FRONTEND=noninteractive flock /var/cache/sched-apt.lock apt-get -o DPkg::Lock::Timeout=300
+
 TEST_TIMEOUT ?= 8m
 TEST_FLAGS   ?=
 PKG          ?= ./...
@@ -56,8 +59,8 @@ need-cgo:
 	if ! command -v "$${cc%% *}" >/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "make: the race detector needs a C compiler and $$cc is missing: installing gcc and libc6-dev with apt-get"; \
-			DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev; \
+			$(APT_GET) update -qq; \
+			$(APT_GET) install -y -qq gcc libc6-dev; \
 		else \
 			echo "make: the race detector needs a C compiler and $$cc is missing: install it (Debian: apt-get install gcc libc6-dev), or run the tests without it: go test ./..." >&2; \
 			exit 1; \
@@ -73,9 +76,26 @@ need-postgres:
 		echo "make: the tests need a Postgres server and there is none: installing postgresql with apt-get"; \
 		if [ ! -e /etc/postgresql-common/createcluster.conf ]; then \
 			mkdir -p /etc/postgresql-common; echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf; fi; \
-		DEBIAN_FRONTEND=noninteractive apt-get update -qq; \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql; \
+		$(APT_GET) update -qq; \
+		$(APT_GET) install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql; \
 	fi
+
+# What the tests of `make verify` need besides: a pooler, what README.md expects of its readers, and npm, which has the other
+# versions of Postgres. The recipes' libraries, from six languages, are installed by their own test.
+VERIFY_PROGRAMS := pgbouncer:pgbouncer psql:postgresql-client node:nodejs npm:npm python3:python3 git:git
+
+.PHONY: need-verify
+need-verify:
+	@missing=; \
+	for pair in $(VERIFY_PROGRAMS); do \
+		PATH="$$PATH:/usr/sbin" command -v "$${pair%:*}" >/dev/null || missing="$$missing $${pair#*:}"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+		echo "make: tests will be skipped for lack of programs (Debian: apt-get install$$missing)" >&2; exit 0; fi; \
+	echo "make: installing what make verify needs with apt-get:$$missing"; \
+	$(APT_GET) update -qq; \
+	$(APT_GET) install -y -qq --no-install-recommends $$missing
 
 .PHONY: check
 check: check-format lint vet vuln check-sqlc check-tidy ## Check format, lint, vet, vulnerabilities, generated SQL code and go.mod
@@ -143,7 +163,7 @@ bench: ## Run every benchmark and print its figures (tens of minutes)
 	go run ./cmd/sched bench all
 
 .PHONY: verify
-verify: build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
+verify: need-postgres need-verify build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
 	go test -tags verify -run Verify -count 1 -timeout 120m ./...
 	cd $(RIVER_UI) && go test -tags verify -run Verify -count 1 -timeout 30m ./...
 	./bin/sched bench all

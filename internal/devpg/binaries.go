@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sched-sidecar/sched/internal/apt"
 )
 
 // ErrNoBinaries is returned by Start when the machine has no Postgres server and none could be fetched.
@@ -61,8 +63,8 @@ func newFinder(opts *Options, acct account, log *slog.Logger) *finder {
 	f.download = func(ctx context.Context) (string, error) {
 		return downloadBinaries(ctx, downloadRequest{account: acct, version: opts.Version, log: log})
 	}
-	if canAptInstall() {
-		f.install = func(ctx context.Context) error { return aptInstall(ctx, opts.Version, log, runApt) }
+	if apt.Available() {
+		f.install = func(ctx context.Context) error { return aptInstall(ctx, opts.Version, log, apt.Install) }
 	}
 	return f
 }

@@ -6,15 +6,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
-
-const section = "## First five minutes"
 
 // need skips a test on a machine without a program that the README expects of its readers.
 func need(t *testing.T, programs ...string) {
@@ -36,42 +31,29 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// blocks are the section's commands: the first block ends with what stays in the foreground, the second is for another
-// terminal.
-func blocks(t *testing.T, dir string) (server, client string) {
-	t.Helper()
-	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	require.NoError(t, err)
-	_, text, found := strings.Cut(string(readme), "\n"+section+"\n")
-	require.True(t, found, "README.md has no section %q", section)
-	text, _, _ = strings.Cut(text, "\n## ")
-	var all []string
-	for {
-		_, rest, found := strings.Cut(text, "\n```sh\n")
-		if !found {
-			break
-		}
-		block, after, closed := strings.Cut(rest, "\n```")
-		require.True(t, closed)
-		all, text = append(all, block), after
-	}
-	require.Len(t, all, 2)
-	return all[0], all[1]
-}
-
-// The commands word for word on this tree, with the programs built already and the clone spared. The full version is
-// TestVerifyREADME.
+// The README's commands word for word on this tree, with the programs built already and the clone spared. The full
+// version is TestVerifyREADME.
 func TestREADME(t *testing.T) {
 	t.Parallel()
-	need(t, "bash", "make", "psql", "node")
-	server, client := blocks(t, root(t))
-	follow(t, workspace(t), server, client)
+	for section, blocks := range commands(t, root(t)) {
+		t.Run(section, func(t *testing.T) {
+			t.Parallel()
+			need(t, "bash", "make", "psql", "node")
+			follow := followers[section]
+			require.NotNil(t, follow, "README.md has commands that no test runs")
+			follow(t, workspace(t), blocks)
+		})
+	}
+}
 
-	// The same app in the other language, one after the other: both take the usual ports.
+// The same app in the other language.
+func TestREADMEInPython(t *testing.T) {
+	t.Parallel()
+	need(t, "bash", "make", "psql", "python3")
+	blocks := commands(t, root(t))[firstMinutes]
 	const node, python = "node examples/hello/app.js", "python3 examples/hello/app.py"
-	require.Contains(t, server, python, "it is offered")
-	need(t, "python3")
-	follow(t, workspace(t), strings.Replace(server, node, python, 1), client)
+	require.Contains(t, blocks[0], python, "it is offered")
+	followFirstMinutes(t, workspace(t), append([]string{strings.Replace(blocks[0], node, python, 1)}, blocks[1:]...))
 }
 
 // workspace is a clone as far as the commands can tell.
@@ -84,41 +66,3 @@ func workspace(t *testing.T) string {
 	return dir
 }
 
-// follow does in dir what the README says, and returns how long each part took.
-func follow(t *testing.T, dir, server, client string) (untilUp, untilDone time.Duration) {
-	t.Helper()
-	data := "SCHED_DEV_DIR=" + dataDir(t)
-	begun := time.Now()
-	p := launch(t, func(cmd *exec.Cmd) {
-		cmd.Dir = dir
-		cmd.Env = append(cmd.Env, data)
-	}, "bash", "-euo", "pipefail", "-c", server)
-	p.await(t, "\n  export DSN=")
-	untilUp = time.Since(begun)
-
-	begun = time.Now()
-	terminal := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", client)
-	terminal.Dir = dir
-	terminal.Env = append(environ(), data)
-	out, err := terminal.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Regexp(t, `(?m)^Task 1 of kind hello is [a-z]+ `, string(out), "it is explained")
-	require.Regexp(t, `(?m)^ +1 \| hello \| [a-z]+ `, string(out), "the task is shown")
-
-	dsn := dsnOf(t, p)
-	conn, err := pgx.Connect(t.Context(), dsn)
-	require.NoError(t, err)
-	var greeting string
-	require.Eventually(t, func() bool {
-		row := conn.QueryRow(t.Context(), "select output->>'greeting' from sched.task where status = 'completed'")
-		return row.Scan(&greeting) == nil
-	}, patience, 10*time.Millisecond)
-	require.Equal(t, "Hello, Ann!", greeting)
-	untilDone = time.Since(begun)
-	require.NoError(t, conn.Close(t.Context()))
-
-	p.press(syscall.SIGINT)
-	p.exit(t)
-	p.requireNothingLeft(t)
-	return untilUp, untilDone
-}

@@ -18,10 +18,16 @@ import (
 // database is a migrated one of the test's own.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
+	dsn = emptyDatabase(t)
+	require.NoError(t, migrations.Up(t.Context(), dsn, migrations.Options{}))
+	return dsn
+}
+
+func emptyDatabase(t *testing.T) (dsn string) {
+	t.Helper()
 	server, err := devpg.Start(t.Context(), devpg.Options{Fast: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop()) })
-	require.NoError(t, migrations.Up(t.Context(), server.DSN(), migrations.Options{}))
 	return server.DSN()
 }
 

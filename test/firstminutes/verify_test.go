@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's first five minutes, word for word, from a clean clone of this repository's HEAD.
+// The README's commands, word for word, from a clean clone of this repository's HEAD.
 func TestVerifyREADME(t *testing.T) {
 	t.Parallel()
 	need(t, "git", "bash", "make", "psql", "node")
@@ -26,9 +26,18 @@ func TestVerifyREADME(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	server, client := blocks(t, clone)
+	readme := commands(t, clone)
 	begun := time.Now()
-	untilUp, untilDone := follow(t, clone, server, client)
+	untilUp, untilDone := timeFirstMinutes(t, clone, readme[firstMinutes])
 	t.Logf("built and up after %s; task enqueued, run and seen after %s more", untilUp.Round(time.Millisecond), untilDone.Round(time.Millisecond))
 	require.Less(t, time.Since(begun), 5*time.Minute)
+
+	followUse(t, clone, readme[useIt])
+
+	begun = time.Now()
+	require.Contains(t, readme[seeItWork][0], "make demo")
+	said, err := shell(t, clone, "make demo")
+	require.NoError(t, err, said)
+	require.Regexp(t, `carryover: 50000 orders, 50000 carried exactly once, 0 lost, 0 twice, `, said)
+	t.Logf("make demo took %s", time.Since(begun).Round(time.Millisecond))
 }

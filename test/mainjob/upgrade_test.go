@@ -26,8 +26,8 @@ import (
 // migrations.Contract - 1, and the last migration that it has. They move with
 // each contract version.
 const (
-	previousRelease   = "5055d51026d8060b29cb1d786cb84eabfb0445c0"
-	previousMigration = 9
+	previousRelease   = "222c74e5a7ca47ee93abe76c25db1fb84722af92"
+	previousMigration = 21
 )
 
 // A fleet changes release with tasks flowing: the schema first, then the sidecars

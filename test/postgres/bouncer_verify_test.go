@@ -21,6 +21,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sched-sidecar/sched/internal/apt"
 	"github.com/sched-sidecar/sched/jobs"
 )
 
@@ -103,19 +104,13 @@ func bouncerBinary(t *testing.T) string {
 	if path := find(); path != "" {
 		return path
 	}
-	_, err := os.Stat("/etc/debian_version")
-	if os.Geteuid() != 0 || err != nil {
-		t.Skip("there is no PgBouncer on this machine: install pgbouncer (root on Debian: this test does it)")
+	if !apt.Available() {
+		t.Skip("there is no PgBouncer on this machine: install pgbouncer (root on Debian: make verify does it)")
 	}
 	t.Log("there is no PgBouncer on this machine: installing pgbouncer with apt-get; its package may also start one on port 6432")
-	for _, args := range [][]string{{"update", "-qq"}, {"install", "-y", "-qq", "--no-install-recommends", "pgbouncer"}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		out, err := cmd.CombinedOutput()
-		require.NoErrorf(t, err, "apt-get %v:\n%s", args, out)
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	require.NoError(t, apt.Install(ctx, "pgbouncer"))
 	return find()
 }
 

@@ -24,8 +24,12 @@ import (
 const (
 	millionRows = 1_000_000
 	rounds      = 5
-	// usable is how many milliseconds a person waits for a page without wondering.
+	// usable is how many milliseconds a person waits for a page without wondering,
+	// on a machine with nothing else to do.
 	usable = 2000
+	// patient is how many they wait at most while the machine is busy with the rest
+	// of the tests, the server of a million rows among it.
+	patient = 5000
 	// clockTick is the unit of CPU times in /proc/<pid>/stat, in milliseconds.
 	clockTick = 10
 )
@@ -89,7 +93,7 @@ func TestVerifyAMillionHotRows(t *testing.T) {
 		ui := newUI(t, db.pool)
 		return ui, ui.stop // it counts again every few seconds
 	}
-	figures := []figure{db.worst(t, anew, "riverui.states.pg_ms", []request{{http.MethodGet, "/api/states", ""}})}
+	figures := db.worst(t, anew, "riverui.states", []request{{http.MethodGet, "/api/states", ""}})
 	ui := newUI(t, db.pool)
 	same := func() (*riverUI, func()) { return ui, func() {} }
 
@@ -118,7 +122,7 @@ func TestVerifyAMillionHotRows(t *testing.T) {
 			{http.MethodPut, "/api/queues/queue-7/resume", ""},
 		}},
 	} {
-		figures = append(figures, db.worst(t, same, "riverui."+group.name+".pg_ms", group.requests))
+		figures = append(figures, db.worst(t, same, "riverui."+group.name, group.requests)...)
 	}
 
 	out := json.NewEncoder(os.Stdout)
@@ -182,27 +186,30 @@ func (d database) cpu(t *testing.T) float64 {
 	return float64(user+system) * clockTick
 }
 
-// worst sends each request a few times and returns the largest of their medians.
-func (d database) worst(t *testing.T, visit func() (ui *riverUI, leave func()), name string, requests []request) figure {
+// worst sends each request a few times and returns the largest of their medians:
+// of the CPU time in Postgres, and of how long the answer took to come.
+func (d database) worst(t *testing.T, visit func() (ui *riverUI, leave func()), name string, requests []request) []figure {
 	t.Helper()
-	result := figure{Name: name, Unit: "ms", Bound: fmt.Sprintf("<= %d", usable), Rounds: rounds}
+	cpu := figure{Name: name + ".pg_ms", Unit: "ms", Bound: fmt.Sprintf("<= %d", usable), Rounds: rounds}
+	wait := figure{Name: name + ".wait_ms", Unit: "ms", Bound: fmt.Sprintf("<= %d", patient), Rounds: rounds}
 	for _, r := range requests {
 		spent, waited := make([]float64, rounds), make([]float64, rounds)
 		for i := range rounds {
 			ui, leave := visit()
 			before, started := d.cpu(t), time.Now()
 			ui.do(t, r.method, r.path, r.body)
-			waited[i] = float64(time.Since(started).Milliseconds())
+			waited[i] = float64(time.Since(started).Microseconds()) / 1000
 			spent[i] = d.cpu(t) - before
 			leave()
 		}
 		slices.Sort(spent)
 		slices.Sort(waited)
 		t.Logf("%s %s: %v ms of CPU in Postgres, %v ms waited, medians of %d", r.method, r.path, spent[rounds/2], waited[rounds/2], rounds)
-		result.Value = max(result.Value, spent[rounds/2])
+		cpu.Value = max(cpu.Value, spent[rounds/2])
+		wait.Value = max(wait.Value, waited[rounds/2])
 	}
-	result.OK = result.Value <= usable
-	return result
+	cpu.OK, wait.OK = cpu.Value <= usable, wait.Value <= patient
+	return []figure{cpu, wait}
 }
 
 // requireDocumented holds docs/verify.md to the figures, and the other way round.
