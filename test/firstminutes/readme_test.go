@@ -65,4 +65,3 @@ func workspace(t *testing.T) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "Makefile"), []byte("build:\n\ttest -x bin/sched\n"), 0o600))
 	return dir
 }
-
