@@ -197,3 +197,71 @@ func TestExplainBearsOddTasks(t *testing.T) {
 		require.Zero(t, one[int](t, pool, "SELECT count(*)::int FROM sched.river_job AS j, sched.explain(j.id) AS line WHERE line IS NULL"), state)
 	}
 }
+
+// leads makes the leader's word count.
+func (e explained) leads() {
+	e.t.Helper()
+	e.exec("UPDATE sched.fleet SET computed_at = clock_timestamp() + interval '1 hour', leader = 'w-lead'")
+}
+
+func TestExplainLimits(t *testing.T) {
+	t.Parallel()
+	e := explainedTask(t, "'mail', queue => 'bulk'")
+	e.worker("w-one", "", "")
+	e.saysNot("may", "tokens")
+
+	e.exec("UPDATE sched.queue SET max_running = 2, rate = 10, burst = 4")
+	e.exec("INSERT INTO sched.kind (kind, rate) VALUES ('mail', 3)")
+	e.says("Queue bulk may run 2 at once in the whole fleet (max_running), and runs 0.",
+		"Queue bulk may be claimed 10 times a second in the whole fleet; nothing has been claimed under that limit yet.",
+		"Kind mail may be claimed 3 times a second in the whole fleet; nothing")
+
+	e.exec("SELECT sched.enqueue('mail', queue => 'bulk') FROM generate_series(1, 3)")
+	e.exec("UPDATE sched.river_job SET state = 'running', attempted_at = now(), attempted_by = '{w-one}' WHERE id IN (2, 3)")
+	// Far in the future nothing is filled up meanwhile: the tokens are what the row says, at a third of the rate.
+	e.exec(`INSERT INTO sched.flow (scope, name, tokens, refilled_at, warm_from) VALUES
+		('queue', 'bulk', 0.5, now() + interval '1 hour', now() + interval '1 hour'), ('kind', 'mail', 2, now() + interval '1 hour', now() + interval '1 hour' - interval '30 s')`)
+	e.says("and runs 2: nothing more of it starts until one ends.",
+		"Queue bulk may be claimed 10 times a second in the whole fleet (now 3.33): 0.50 tokens are there, so its turn is in about 0.15 s.",
+		"Kind mail may be claimed 3 times a second in the whole fleet: 1.30 tokens are there, so it need not wait for one.")
+}
+
+func TestExplainPauseAndDoor(t *testing.T) {
+	t.Parallel()
+	e := explainedTask(t, "'mail', queue => 'bulk'")
+	e.exec("INSERT INTO sched.flow (scope, name, paused_until, pause_reason, paused_by) VALUES ('kind', 'mail', now() + interval '1 hour', 'HTTP 429', 'w-one')")
+	e.says("Kind mail is paused until 2", "(in 00:59:5", ": HTTP 429 (worker w-one).")
+	e.exec("UPDATE sched.flow SET paused_until = now() - interval '1 second'")
+	e.saysNot("is paused")
+
+	e.exec("UPDATE sched.queue SET pressure = 'red', pressure_reason = '990 of 1000 pending', admission = 'delay'")
+	e.saysNot("Pressure")
+	e.leads()
+	e.says("Pressure of queue bulk is red (990 of 1000 pending); new tasks are made due later.")
+	e.exec("UPDATE sched.queue SET admission = 'reject'")
+	e.says("new tasks are refused.")
+	e.exec("UPDATE sched.river_job SET metadata = metadata || '{\"sched:door\": \"2 s, pressure red\"}'")
+	e.says("The door of its queue made it due later: 2 s, pressure red.")
+}
+
+func TestExplainRouting(t *testing.T) {
+	t.Parallel()
+	e := explainedTask(t, `'mail', queue => 'bulk', selector => '{"gpu": "a"}'`)
+	name := one[string](t, e.pool, "SELECT name FROM sched.queue")
+	e.worker("w-one", "labels, health, load_percent", `'{"gpu": "a", "zone": "x"}', 'overloaded', 93.4`)
+	e.says("No sidecar leads: each serves what its labels allow.", "Worker w-one on host-of-w-one is overloaded (load 93 %): it claims nothing until that is over.")
+	e.saysNot("Live workers that serve it")
+	e.exec("UPDATE sched.worker SET health = 'strained'")
+	e.says("Live workers that serve it: 1, with 5 free slots.")
+	e.leads()
+	e.saysNot("No sidecar leads", "Assigned")
+	e.exec("INSERT INTO sched.assignment (queue, worker_id, weight, reason, version) SELECT $1, 'w-' || n, n, 'labels match', 7 FROM generate_series(1, 6) AS n", name)
+	e.says("Assigned to its queue (strategy least_loaded): w-6 (weight 6: labels match), w-5 (", "and 1 more.")
+
+	e.exec("UPDATE sched.river_job SET state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{w-one}'")
+	e.says("Worker w-one has the labels gpu=a, zone=x; its queue asks for gpu=a.", "It is not assigned to the queue now.", "It is strained now: load 93 %.")
+	e.exec("INSERT INTO sched.assignment (queue, worker_id, weight, reason, version) VALUES ($1, 'w-one', 9, 'labels match gpu=a; 9 slots', 12)", name)
+	e.says("It is assigned to the queue (strategy least_loaded) with weight 9 of 30 since", "topology version 12: labels match gpu=a; 9 slots.")
+	e.exec("UPDATE sched.river_job SET state = 'completed', finalized_at = now()")
+	e.says("It completed at", "Worker w-one has the labels", "with weight 9 of 30")
+}

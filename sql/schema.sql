@@ -865,6 +865,9 @@ BEGIN
     END CASE;
 
     RETURN QUERY SELECT a.line FROM sched.explain_attempts(task.id) AS a (line);
+    IF task.status IN ('completed', 'cancelled', 'discarded') THEN
+        RETURN QUERY SELECT sched.explain_taken(task.id, task.queue, task.worker_id);
+    END IF;
     RETURN NEXT format('It was enqueued at %s by %s.', sched.explain_time(task.created_at), CASE
         WHEN task.enqueued_by IS NULL THEN 'a River client'
         ELSE task.enqueued_by || coalesce(' (' || task.enqueued_app || ')', '')
@@ -908,6 +911,61 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.explain_canary(id bigint, queue text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    canary record;
+    place  real;
+BEGIN
+    SELECT c.percent, c.workers INTO canary FROM sched.canary AS c WHERE c.queue = explain_canary.queue AND c.percent > 0;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    place := sched.canary_share(explain_canary.id);
+    IF canary.workers = 0 THEN
+        RETURN NEXT format('Its queue has a canary of %s %%, but no canary worker is assigned: the others claim all of it.', canary.percent);
+    ELSIF place < canary.percent THEN
+        RETURN NEXT format('It is the canary''s (its place is %s, below %s %%): workers with the label track=canary alone claim it.', place, canary.percent);
+    ELSE
+        RETURN NEXT format('It is not the canary''s (its place is %s, not below %s %%): workers with the label track=canary leave it.', place, canary.percent);
+    END IF;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_door(id bigint, queue text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    door    record;
+    delayed text;
+BEGIN
+    SELECT j.metadata ->> 'sched:door' INTO delayed FROM sched.river_job AS j WHERE j.id = explain_door.id;
+    IF delayed IS NOT NULL THEN
+        RETURN NEXT format('The door of its queue made it due later: %s.', left(delayed, 500));
+    END IF;
+    SELECT q.admission, q.pressure, q.pressure_reason INTO door
+    FROM sched.queue AS q CROSS JOIN sched.fleet AS f
+    WHERE q.name = explain_door.queue AND q.pressure <> 'green' AND f.computed_at > clock_timestamp() - interval '5 seconds';
+    IF FOUND THEN
+        RETURN NEXT format('Pressure of queue %s is %s%s; new tasks are %s.', explain_door.queue, door.pressure, coalesce(' (' || door.pressure_reason || ')', ''),
+            CASE
+                WHEN door.admission = 'delay' THEN 'made due later'
+                WHEN door.admission = 'reject' AND door.pressure = 'red' THEN 'refused'
+                ELSE 'accepted'
+            END);
+    END IF;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.explain_error(error text)
  RETURNS text
  LANGUAGE plpgsql
@@ -916,6 +974,80 @@ CREATE OR REPLACE FUNCTION sched.explain_error(error text)
 AS $function$
 BEGIN
     RETURN regexp_replace(left(error, 500), '\s+', ' ', 'g');
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_limits(kind text, queue text, ahead bigint)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    most    integer;
+    running bigint;
+    flow    record;
+BEGIN
+    SELECT q.max_running INTO most FROM sched.queue AS q WHERE q.name = explain_limits.queue;
+    IF most IS NOT NULL THEN
+        SELECT count(*) INTO running FROM (
+            SELECT FROM sched.river_job AS j WHERE j.state = 'running' AND j.queue = explain_limits.queue LIMIT least(most, 100000)
+        ) AS r;
+        RETURN NEXT format('Queue %s may run %s at once in the whole fleet (max_running), and runs %s%s.', explain_limits.queue, most, running,
+            CASE WHEN running >= most THEN ': nothing more of it starts until one ends' END);
+    END IF;
+    FOR flow IN
+        SELECT l.*, n.rate_now,
+            CASE WHEN f.name IS NOT NULL THEN least(l.room, f.tokens + greatest(extract(epoch FROM clock_timestamp() - f.refilled_at), 0) * n.rate_now) END AS tokens
+        FROM (
+            SELECT 'queue' AS scope, q.name, q.rate, coalesce(q.burst, greatest(1, q.rate / 20)) AS burst, explain_limits.ahead AS ahead
+            FROM sched.queue AS q WHERE q.name = explain_limits.queue AND q.rate IS NOT NULL
+            UNION ALL
+            SELECT 'kind', k.kind, k.rate, coalesce(k.burst, greatest(1, k.rate / 20)), 0
+            FROM sched.kind AS k WHERE k.kind = explain_limits.kind AND k.rate IS NOT NULL
+        ) AS b
+        CROSS JOIN LATERAL (SELECT b.*, b.burst + b.rate * 0.1 AS room) AS l
+        LEFT JOIN sched.flow AS f ON f.scope = l.scope AND f.name = l.name
+        CROSS JOIN LATERAL (
+            SELECT l.rate * (1 + 2 * least(greatest(extract(epoch FROM f.refilled_at - f.warm_from), 0), 30) / 30) / 3 AS rate_now
+        ) AS n
+    LOOP
+        RETURN NEXT format('%s %s may be claimed %s times a second in the whole fleet%s.', initcap(flow.scope), flow.name, flow.rate, CASE
+            WHEN flow.tokens IS NULL THEN '; nothing has been claimed under that limit yet'
+            WHEN flow.tokens < flow.ahead + 1 THEN format(' (now %s): %s tokens are there, so its turn is in about %s s',
+                round(flow.rate_now::numeric, 2), round(flow.tokens::numeric, 2), round(((flow.ahead + 1 - flow.tokens) / flow.rate_now)::numeric, 2))
+            ELSE format(': %s tokens are there, so it need not wait for one', round(flow.tokens::numeric, 2))
+        END);
+    END LOOP;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_routing(id bigint, queue text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    strategy text;
+    led      timestamptz;
+    shares   text[];
+    total    bigint;
+BEGIN
+    SELECT f.computed_at INTO led FROM sched.fleet AS f;
+    IF led IS NULL OR led < clock_timestamp() - interval '5 seconds' THEN
+        RETURN NEXT format('No sidecar leads%s: each serves what its labels allow.', coalesce(' since ' || sched.explain_time(led), ''));
+    END IF;
+    SELECT q.strategy INTO strategy FROM sched.queue AS q WHERE q.name = explain_routing.queue;
+    SELECT (array_agg(format('%s (weight %s: %s)', a.worker_id, a.weight, a.reason) ORDER BY a.weight DESC, a.worker_id))[:5], count(*)
+    INTO shares, total
+    FROM sched.assignment AS a WHERE a.queue = explain_routing.queue;
+    IF total > 0 THEN
+        RETURN NEXT format('Assigned to its queue (strategy %s): %s%s.', strategy, array_to_string(shares, ', '), CASE WHEN total > 5 THEN format(' and %s more', total - 5) END);
+    END IF;
+    RETURN QUERY SELECT sched.explain_canary(explain_routing.id, explain_routing.queue);
 END;
 $function$;
 
@@ -937,6 +1069,7 @@ BEGIN
     IF task.timeout IS NOT NULL THEN
         RETURN NEXT format('It may take until %s.', sched.explain_time(task.start_time + task.timeout));
     END IF;
+    RETURN QUERY SELECT sched.explain_taken(task.id, task.queue, task.worker_id);
     IF holder.id IS NULL THEN
         RETURN NEXT 'That worker is not in sched.worker: a River client that works tasks by itself, or one that ended long ago.';
     ELSIF holder.state IN ('evicted', 'done') THEN
@@ -972,10 +1105,12 @@ BEGIN
         count(*) FILTER (WHERE w.up AND w.takes_queue) AS taking_queue,
         count(*) FILTER (WHERE w.up AND w.takes_kind) AS taking_kind,
         count(*) FILTER (WHERE w.serves) AS serving,
-        count(*) FILTER (WHERE w.serves AND NOT w.skips AND w.held = '') AS willing,
-        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''), 0) AS free,
+        count(*) FILTER (WHERE w.serves AND NOT w.skips AND w.held = '' AND w.health <> 'overloaded') AS willing,
+        coalesce(sum(greatest(w.slots - w.running, 0)) FILTER (WHERE w.serves AND NOT w.skips AND w.held = '' AND w.health <> 'overloaded'), 0) AS free,
         (array_agg(format('%s runs %s of %s', w.id, w.running, w.slots) ORDER BY w.id)
-            FILTER (WHERE w.serves AND NOT w.skips AND w.held = ''))[:5] AS loads,
+            FILTER (WHERE w.serves AND NOT w.skips AND w.held = '' AND w.health <> 'overloaded'))[:5] AS loads,
+        (array_agg(format('Worker %s on %s is overloaded (load %s %%): it claims nothing until that is over.', w.id, w.hostname, round(w.load_percent::numeric))
+            ORDER BY w.id) FILTER (WHERE w.serves AND w.health = 'overloaded'))[:5] AS overloaded,
         (array_agg(format('The app of worker %s (%s) lacks kind %s: the worker skips it, and asks again within a minute.', w.id, w.app_url, task_kind)
             ORDER BY w.id) FILTER (WHERE w.serves AND w.skips))[:5] AS skipping,
         (array_agg(format('Worker %s on %s, beside %s, claims nothing now: %s.', w.id, w.hostname, w.app_url, w.held)
@@ -1009,10 +1144,47 @@ BEGIN
     ELSIF tally.willing > 0 THEN
         RETURN NEXT format('Live workers that serve it: %s, with %s free slots.', tally.willing, tally.free);
     END IF;
-    RETURN QUERY SELECT unnest(tally.holding || tally.skipping || tally.silent);
+    RETURN QUERY SELECT unnest(tally.overloaded || tally.holding || tally.skipping || tally.silent);
     IF tally.serving = 0 AND tally.draining > 0 THEN
         RETURN NEXT format('Workers that are draining, and claim nothing more: %s.', tally.draining);
     END IF;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.explain_taken(id bigint, queue text, worker_id text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    holder sched.worker;
+    wanted record;
+    share  record;
+BEGIN
+    SELECT * INTO holder FROM sched.worker AS w WHERE w.id = explain_taken.worker_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT q.selector, q.protocol, q.strategy, q.weight_total INTO wanted FROM sched.queue AS q WHERE q.name = explain_taken.queue;
+    RETURN NEXT format('Worker %s has the labels %s%s.', holder.id,
+        coalesce(nullif((SELECT string_agg(format('%s=%s', l.key, l.value), ', ' ORDER BY l.key) FROM jsonb_each_text(holder.labels) AS l), ''), '(none)'),
+        coalesce('; its queue asks for ' || nullif(concat_ws(', ',
+            (SELECT string_agg(format('%s=%s', l.key, l.value), ', ' ORDER BY l.key) FROM jsonb_each_text(wanted.selector) AS l),
+            'protocol ' || nullif(wanted.protocol, 'any')), ''), ''));
+    SELECT a.weight, a.reason, a.version, a.updated_at, (SELECT sum(o.weight) FROM sched.assignment AS o WHERE o.queue = a.queue) AS total INTO share
+    FROM sched.assignment AS a WHERE a.queue = explain_taken.queue AND a.worker_id = explain_taken.worker_id;
+    IF FOUND THEN
+        RETURN NEXT format('It is assigned to the queue (strategy %s) with weight %s of %s since %s, topology version %s: %s.',
+            wanted.strategy, share.weight, share.total, sched.explain_time(share.updated_at), share.version, share.reason);
+    ELSIF holder.ended_at IS NULL THEN
+        RETURN NEXT 'It is not assigned to the queue now.';
+    END IF;
+    IF holder.ended_at IS NULL AND holder.health <> 'good' THEN
+        RETURN NEXT format('It is %s now: load %s %%.', holder.health, round(holder.load_percent::numeric));
+    END IF;
+    RETURN QUERY SELECT sched.explain_canary(explain_taken.id, explain_taken.queue);
 END;
 $function$;
 
@@ -1045,6 +1217,7 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     task   record;
+    flow   record;
     paused timestamptz;
     ahead  bigint;
 BEGIN
@@ -1053,6 +1226,14 @@ BEGIN
     IF paused IS NOT NULL THEN
         RETURN NEXT format('Queue %s is paused since %s.', task.queue, sched.explain_time(paused));
     END IF;
+    FOR flow IN
+        SELECT f.* FROM sched.flow AS f
+        WHERE (f.scope, f.name) IN (('kind', task.kind), ('queue', task.queue)) AND f.paused_until > clock_timestamp() ORDER BY f.scope
+    LOOP
+        RETURN NEXT format('%s %s is paused until %s%s.', initcap(flow.scope), flow.name, sched.explain_time(flow.paused_until),
+            coalesce(': ' || nullif(sched.explain_error(flow.pause_reason), ''), '') || coalesce(' (worker ' || flow.paused_by || ')', ''));
+    END LOOP;
+    RETURN QUERY SELECT sched.explain_door(task.id, task.queue);
     IF task.status IN ('scheduled', 'retryable') AND task.run_at <= clock_timestamp() THEN
         RETURN NEXT 'It is due: any running sidecar makes it available.';
     END IF;
@@ -1067,11 +1248,13 @@ BEGIN
         ) AS j;
         RETURN NEXT format('Tasks of its queue that start before it: %s.', CASE WHEN ahead = 10000 THEN '10000 or more' ELSE ahead::text END);
     END IF;
+    RETURN QUERY SELECT sched.explain_limits(task.kind, task.queue, ahead);
+    RETURN QUERY SELECT sched.explain_routing(task.id, task.queue);
     RETURN QUERY SELECT sched.explain_service(task.kind, task.queue, task.selector, task.protocol);
 END;
 $function$;
 
-CREATE OR REPLACE FUNCTION sched.explain_workers(task_kind text, base text, selector jsonb, protocol text, OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamp with time zone, OUT running integer, OUT slots integer, OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean, OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT held text, OUT lacks text)
+CREATE OR REPLACE FUNCTION sched.explain_workers(task_kind text, base text, selector jsonb, protocol text, OUT id text, OUT hostname text, OUT app_url text, OUT state text, OUT heartbeat_at timestamp with time zone, OUT running integer, OUT slots integer, OUT up boolean, OUT silent boolean, OUT missing text[], OUT speaks boolean, OUT takes_queue boolean, OUT takes_kind boolean, OUT matches boolean, OUT serves boolean, OUT skips boolean, OUT held text, OUT lacks text, OUT health text, OUT load_percent real, OUT track text)
  RETURNS SETOF record
  LANGUAGE plpgsql
  STABLE
@@ -1089,7 +1272,8 @@ BEGIN
             'label ' || array_to_string(f.missing, ', label '),
             CASE WHEN NOT f.speaks THEN 'protocol ' || explain_workers.protocol END,
             CASE WHEN NOT f.takes_queue THEN format('queue %s in its configuration', explain_workers.base) END,
-            CASE WHEN NOT f.takes_kind THEN format('kind %s in its configuration', explain_workers.task_kind) END)
+            CASE WHEN NOT f.takes_kind THEN format('kind %s in its configuration', explain_workers.task_kind) END),
+        w.health, w.load_percent, w.labels ->> 'track'
     FROM sched.worker AS w
     CROSS JOIN LATERAL (
         SELECT
@@ -1816,6 +2000,96 @@ CREATE VIEW sched.batch AS
           WHERE (j.metadata ->> 'sched:batch'::text) IS NOT NULL
           GROUP BY (j.metadata ->> 'sched:batch'::text)) b;
 
+CREATE VIEW sched.decisions AS
+ SELECT d.id,
+    d.at,
+    d.what,
+    d.subject,
+    d.who,
+    d.from_value,
+    d.to_value,
+    d.reason,
+    d.signals
+   FROM sched.decision d;
+
+CREATE VIEW sched.operator_actions AS
+ SELECT a.id,
+    a.at,
+    a.action,
+    a.object_type,
+    a.object,
+    a.before,
+    a.after,
+    a.db_user,
+    a.application_name
+   FROM sched.operator_action a;
+
+CREATE VIEW sched.assignments AS
+ SELECT a.queue,
+    a.worker_id,
+    w.hostname,
+    a.weight,
+    a.reason,
+    a.version,
+    a.updated_at,
+    w.state,
+    w.health,
+    w.running,
+    w.slots,
+    w.ceiling
+   FROM sched.assignment a
+     LEFT JOIN sched.worker w ON w.id = a.worker_id;
+
+CREATE VIEW sched.topology AS
+ SELECT s.version,
+    s.taken_at,
+    s.sha256,
+    w.key AS worker_id,
+    w.value AS entry
+   FROM ( SELECT t.version,
+            t.taken_at,
+            t.taken_at_ns,
+            t.sha256,
+            t.reason,
+            t.topology
+           FROM sched.topology_snapshot t
+          ORDER BY t.version DESC
+         LIMIT 1) s
+     CROSS JOIN LATERAL jsonb_each(s.topology) w(key, value);
+
+CREATE VIEW sched.queues AS
+ SELECT q.name,
+    q.base,
+    q.selector,
+    q.protocol,
+    q.description,
+    r.paused_at,
+    q.strategy,
+    q.admission,
+    q.max_pending,
+    q.max_running,
+    q.rate,
+    q.burst,
+    q.pinned,
+        CASE
+            WHEN f.led THEN q.pressure
+            ELSE 'green'::text
+        END AS pressure,
+        CASE
+            WHEN f.led THEN q.pressure_reason
+            ELSE NULL::text
+        END AS pressure_reason,
+    q.pending,
+    q.load,
+    q.workers,
+    q.free_slots,
+    q.unroutable,
+    q.state_at
+   FROM sched.queue q
+     CROSS JOIN ( SELECT COALESCE(l.computed_at > (clock_timestamp() - '00:00:05'::interval), false) AS led
+           FROM sched.fleet l) f
+     LEFT JOIN sched.river_queue r ON r.name = q.name;
+
 -- Triggers
 
 CREATE TRIGGER canary_config AFTER UPDATE OF percent, workers ON sched.canary FOR EACH ROW WHEN (old.percent <> new.percent OR (old.workers = 0) <> (new.workers = 0)) EXECUTE FUNCTION sched.config_change();
@@ -1854,6 +2128,19 @@ COMMENT ON COLUMN sched.assignment.reason IS 'Why it serves the queue, and with 
 COMMENT ON COLUMN sched.assignment.version IS 'Version of the topology at which the row became what it is.';
 COMMENT ON COLUMN sched.assignment.updated_at IS 'When that was.';
 COMMENT ON INDEX sched.assignment_worker_index IS 'What a worker serves.';
+COMMENT ON VIEW sched.assignments IS 'Who serves which queue, and how much of it.';
+COMMENT ON COLUMN sched.assignments.queue IS 'Queue.';
+COMMENT ON COLUMN sched.assignments.worker_id IS 'Worker that serves it.';
+COMMENT ON COLUMN sched.assignments.hostname IS 'Its machine.';
+COMMENT ON COLUMN sched.assignments.weight IS 'Its share among the queue''s workers.';
+COMMENT ON COLUMN sched.assignments.reason IS 'Why it serves the queue, and with this weight, in words.';
+COMMENT ON COLUMN sched.assignments.version IS 'Version of the topology at which this became so.';
+COMMENT ON COLUMN sched.assignments.updated_at IS 'When that was.';
+COMMENT ON COLUMN sched.assignments.state IS 'State of the worker.';
+COMMENT ON COLUMN sched.assignments.health IS 'Its health: good, strained or overloaded.';
+COMMENT ON COLUMN sched.assignments.running IS 'Tasks that it runs.';
+COMMENT ON COLUMN sched.assignments.slots IS 'Tasks that it may run at once now.';
+COMMENT ON COLUMN sched.assignments.ceiling IS 'Tasks that it may run at once at most.';
 COMMENT ON VIEW sched.attempt IS 'Every attempt of every task: earlier ones from the log, the latest from the task itself. By task_id it reads two primary keys.';
 COMMENT ON COLUMN sched.attempt.task_id IS 'Id of the task.';
 COMMENT ON COLUMN sched.attempt.attempt IS 'Number of the attempt, from 1; one that a snooze or hand-back ended is counted again.';
@@ -1915,6 +2202,16 @@ COMMENT ON COLUMN sched.decision.reason IS 'Why, in words.';
 COMMENT ON COLUMN sched.decision.signals IS 'The measures it was made from.';
 COMMENT ON INDEX sched.decision_at_index IS 'Decisions of a time, and what is old.';
 COMMENT ON INDEX sched.decision_subject_index IS 'Decisions about one subject.';
+COMMENT ON VIEW sched.decisions IS 'What sched decided by itself, and why; kept for the setting decision_keep_days.';
+COMMENT ON COLUMN sched.decisions.id IS 'Counts up.';
+COMMENT ON COLUMN sched.decisions.at IS 'When.';
+COMMENT ON COLUMN sched.decisions.what IS 'Kind of decision: assignment, pressure, health, evict, canary, slots, pause, unroutable, topology.';
+COMMENT ON COLUMN sched.decisions.subject IS 'What it is about: a queue, worker or kind; or fleet.';
+COMMENT ON COLUMN sched.decisions.who IS 'Worker that decided.';
+COMMENT ON COLUMN sched.decisions.from_value IS 'What was.';
+COMMENT ON COLUMN sched.decisions.to_value IS 'What is since.';
+COMMENT ON COLUMN sched.decisions.reason IS 'Why, in words.';
+COMMENT ON COLUMN sched.decisions.signals IS 'The measures it was made from.';
 COMMENT ON TABLE sched.fleet IS 'The fleet as the leader saw it last: one row, written each second.';
 COMMENT ON COLUMN sched.fleet.singleton IS 'There is one row.';
 COMMENT ON COLUMN sched.fleet.pressure IS 'How close the fleet is to its limits: green, yellow or red.';
@@ -1972,6 +2269,16 @@ COMMENT ON COLUMN sched.operator_action.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_action.application_name IS 'Its application_name.';
 COMMENT ON INDEX sched.operator_action_at_index IS 'Interventions of a time, and what is old.';
 COMMENT ON INDEX sched.operator_action_object_index IS 'Interventions on one object.';
+COMMENT ON VIEW sched.operator_actions IS 'Who intervened, by whatever means; kept for the setting operator_action_keep_days.';
+COMMENT ON COLUMN sched.operator_actions.id IS 'Counts up.';
+COMMENT ON COLUMN sched.operator_actions.at IS 'When.';
+COMMENT ON COLUMN sched.operator_actions.action IS 'What was done: insert, update, delete, pause, resume, cancel, retry, drain.';
+COMMENT ON COLUMN sched.operator_actions.object_type IS 'To what: setting, kind, queue, canary, schedule, task or worker.';
+COMMENT ON COLUMN sched.operator_actions.object IS 'Its name or id; how many tasks, if one statement did it to several.';
+COMMENT ON COLUMN sched.operator_actions.before IS 'What changed, before it.';
+COMMENT ON COLUMN sched.operator_actions.after IS 'What changed, after it; of several tasks, how many and the ids of the first hundred.';
+COMMENT ON COLUMN sched.operator_actions.db_user IS 'Login role.';
+COMMENT ON COLUMN sched.operator_actions.application_name IS 'Its application_name.';
 COMMENT ON TABLE sched.queue IS 'One row per queue that ever held a task: what a worker must offer to serve it.';
 COMMENT ON COLUMN sched.queue.name IS 'Name as in river_job.queue: sched.queue_name(base, selector, protocol).';
 COMMENT ON COLUMN sched.queue.base IS 'Name that enqueue was given.';
@@ -1998,6 +2305,28 @@ COMMENT ON COLUMN sched.queue.unroutable IS 'The pair (or protocol) that no live
 COMMENT ON COLUMN sched.queue.state_at IS 'When the leader last changed these columns.';
 COMMENT ON COLUMN sched.queue.config_xid IS 'Transaction that last made or reconfigured the queue: the leader reads those that it has not seen yet.';
 COMMENT ON INDEX sched.queue_config_xid_index IS 'Queues made or reconfigured since.';
+COMMENT ON VIEW sched.queues IS 'Queues: what they demand, how they are configured, and how the leader found them last.';
+COMMENT ON COLUMN sched.queues.name IS 'Name.';
+COMMENT ON COLUMN sched.queues.base IS 'Name that enqueue was given.';
+COMMENT ON COLUMN sched.queues.selector IS 'Label pairs that a worker must all carry.';
+COMMENT ON COLUMN sched.queues.protocol IS 'Protocol that a worker must speak; any for no demand.';
+COMMENT ON COLUMN sched.queues.description IS 'What it is for, for people.';
+COMMENT ON COLUMN sched.queues.paused_at IS 'Since when it is paused; NULL: it is not.';
+COMMENT ON COLUMN sched.queues.strategy IS 'How its work spreads over its workers: least_loaded or round_robin.';
+COMMENT ON COLUMN sched.queues.admission IS 'What enqueue does under pressure: accept, delay or reject.';
+COMMENT ON COLUMN sched.queues.max_pending IS 'Tasks waiting and due that count as full; NULL: the setting max_pending.';
+COMMENT ON COLUMN sched.queues.max_running IS 'Most tasks of it that run at once in the whole fleet; NULL: no limit.';
+COMMENT ON COLUMN sched.queues.rate IS 'Most tasks of it that are claimed a second in the whole fleet; NULL: no limit.';
+COMMENT ON COLUMN sched.queues.burst IS 'Tasks that may be claimed at once after a pause.';
+COMMENT ON COLUMN sched.queues.pinned IS 'An operator''s row: sched apply never changes it.';
+COMMENT ON COLUMN sched.queues.pressure IS 'How close it is to its limits: green, yellow or red; green while nobody leads.';
+COMMENT ON COLUMN sched.queues.pressure_reason IS 'Why it is not green.';
+COMMENT ON COLUMN sched.queues.pending IS 'Tasks available and due, counted up to max_pending.';
+COMMENT ON COLUMN sched.queues.load IS 'Mean running / ceiling of its workers, 0 to 1.';
+COMMENT ON COLUMN sched.queues.workers IS 'Workers assigned to it.';
+COMMENT ON COLUMN sched.queues.free_slots IS 'Sum of their free slots.';
+COMMENT ON COLUMN sched.queues.unroutable IS 'The pair (or protocol) that no live worker offers; NULL: somebody serves it.';
+COMMENT ON COLUMN sched.queues.state_at IS 'When the leader last changed what it found.';
 COMMENT ON TABLE sched.river_job IS 'River''s table of jobs: one row per task. Read it through sched.task; add to it with sched.enqueue.';
 COMMENT ON COLUMN sched.river_job.id IS 'Task id.';
 COMMENT ON COLUMN sched.river_job.state IS 'Status.';
@@ -2078,6 +2407,12 @@ COMMENT ON COLUMN sched.task.snoozes IS 'Times it was put off.';
 COMMENT ON COLUMN sched.task.enqueued_by IS 'Login role that enqueued it; NULL if a River client did.';
 COMMENT ON COLUMN sched.task.enqueued_app IS 'application_name of that connection.';
 COMMENT ON COLUMN sched.task.timeout IS 'Time that an attempt may take; NULL for the sidecar''s default.';
+COMMENT ON VIEW sched.topology IS 'The fleet as the newest version of its topology has it, one row per worker.';
+COMMENT ON COLUMN sched.topology.version IS 'Version.';
+COMMENT ON COLUMN sched.topology.taken_at IS 'When it was last seen so.';
+COMMENT ON COLUMN sched.topology.sha256 IS 'SHA-256 of the topology''s text, in hex.';
+COMMENT ON COLUMN sched.topology.worker_id IS 'Worker.';
+COMMENT ON COLUMN sched.topology.entry IS 'Its labels, state, health, slots and what it serves.';
 COMMENT ON TABLE sched.topology_change IS 'What changed in the fleet from version to version: enough to tell what it was at any time kept.';
 COMMENT ON COLUMN sched.topology_change.version IS 'Version that the change led to.';
 COMMENT ON COLUMN sched.topology_change.worker_id IS 'Worker that changed.';
@@ -2136,9 +2471,14 @@ COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing m
 COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one.';
 COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one.';
 COMMENT ON FUNCTION sched.explain_attempts(bigint) IS 'Internal: the attempts of a task that have ended, one a line.';
+COMMENT ON FUNCTION sched.explain_canary(bigint,text) IS 'Internal: which side of a canary a task is on.';
+COMMENT ON FUNCTION sched.explain_door(bigint,text) IS 'Internal: what pressure means for new tasks of a queue, and meant for this one.';
 COMMENT ON FUNCTION sched.explain_error(text) IS 'Internal: an error as one line.';
+COMMENT ON FUNCTION sched.explain_limits(text,text,bigint) IS 'Internal: what limits let through of a queue and a kind now.';
+COMMENT ON FUNCTION sched.explain_routing(bigint,text) IS 'Internal: who is assigned to a queue, and what a canary means for a task.';
 COMMENT ON FUNCTION sched.explain_run(bigint) IS 'Internal: who runs a task, and until when, a statement a line.';
 COMMENT ON FUNCTION sched.explain_service(text,text,jsonb,text) IS 'Internal: who could claim a task, or what nobody offers, a statement a line.';
+COMMENT ON FUNCTION sched.explain_taken(bigint,text,text) IS 'Internal: why a worker took a task.';
 COMMENT ON FUNCTION sched.explain_time(timestamp with time zone) IS 'Internal: a time as sched.explain writes it.';
 COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still waiting, a statement a line.';
 COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
