@@ -29,18 +29,6 @@ const rescueBatch = 1000
 // up with all that fail, are snoozed or handed back: 50,000 a minute are 800 a second.
 const forgetBatch = 50_000
 
-// State is a registration's place in its lifecycle, which only moves forward:
-// pending → active → draining → done, or evicted from any of the first three.
-type State string
-
-// The states of a registration.
-const (
-	StatePending  State = "pending"
-	StateActive   State = "active"
-	StateDraining State = "draining"
-	StateDone     State = "done"
-)
-
 // Worker describes a registration.
 type Worker struct {
 	ID        string
@@ -62,11 +50,19 @@ type Load struct {
 	Running int
 	Slots   int
 	Ceiling int
-	// SkippedKinds are not claimed for now because the app lacks them; not nil.
+	// CPU and Mem are what the app uses of what it may use, 0 to 1.
+	CPU, Mem float64
+	// LoadPercent is the app's load, 0 to 100; 0 when nothing is known of it.
+	LoadPercent float64
+	// Polling: this worker looks for tasks by itself, several times a second. For
+	// [Registry.PublishLoad].
+	Polling bool
+	// SkippedKinds are not claimed for now because the app lacks them; not nil. For
+	// [Registry.Beat].
 	SkippedKinds []string
 	// Holds are the reasons for claiming nothing now; not nil.
 	Holds     []string
-	RoundTrip time.Duration // of the previous heartbeat
+	RoundTrip time.Duration // of the previous heartbeat; for Beat
 }
 
 // Rescued is a task that was taken away from a dead worker.
@@ -120,25 +116,40 @@ func (r *Registry) Register(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// Move takes a registration on to state to. It reports false when the
-// registration had already gone further, or was evicted.
+// moveTries bounds how often a move begins anew because somebody else moved the
+// registration meanwhile. There are no more moves than that.
+const moveTries = 4
+
+// Move takes a registration on to state to, by compare and swap. It reports false
+// when the registration had already gone that far, or has ended. It returns
+// [ErrIllegalMove] for a state that no move leads to.
 func (r *Registry) Move(ctx context.Context, workerID string, to State, reason string) (bool, error) {
-	var from []string
-	switch to {
-	case StateActive:
-		from = []string{string(StatePending)}
-	case StateDraining:
-		from = []string{string(StatePending), string(StateActive)}
-	case StateDone:
-		from = []string{string(StatePending), string(StateActive), string(StateDraining)}
-	default:
-		return false, fmt.Errorf("worker %s: no move leads to state %q", workerID, to)
+	if to != StateActive && to != StateDraining && to != StateDone {
+		return false, fmt.Errorf("worker %s: %w: none leads to %q", workerID, ErrIllegalMove, to)
 	}
-	n, err := r.q.WorkerMove(ctx, dbq.WorkerMoveParams{ID: workerID, ToState: string(to), FromStates: from, Reason: reason})
-	if err != nil {
-		return false, fmt.Errorf("move worker %s to %s: %w", workerID, to, err)
+	for range moveTries {
+		row, err := r.q.WorkerState(ctx, workerID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return false, nil // ended, and forgotten since
+		}
+		if err != nil {
+			return false, fmt.Errorf("move worker %s to %s: %w", workerID, to, err)
+		}
+		from := State(row.State)
+		if checkMove(from, to) != nil {
+			return false, nil
+		}
+		n, err := r.q.WorkerMove(ctx, dbq.WorkerMoveParams{
+			ID: workerID, FromState: row.State, StateVersion: row.StateVersion, ToState: string(to), Reason: reason,
+		})
+		if err != nil {
+			return false, fmt.Errorf("move worker %s to %s: %w", workerID, to, err)
+		}
+		if n == 1 {
+			return true, nil
+		}
 	}
-	return n == 1, nil
+	return false, fmt.Errorf("move worker %s to %s: others keep moving it", workerID, to)
 }
 
 // Beat writes one heartbeat with the load and returns the registration's state,
@@ -147,6 +158,7 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (State, error) {
 	state, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
 		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
+		Cpu: float32(load.CPU), Mem: float32(load.Mem), LoadPercent: float32(load.LoadPercent),
 		SkippedKinds: load.SkippedKinds, Holds: load.Holds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
 	})
 	switch {
@@ -156,6 +168,20 @@ func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (State,
 		return "", fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
 	}
 	return State(state), nil
+}
+
+// PublishLoad writes the load between two heartbeats. Nothing is written for a
+// registration that has ended: the next heartbeat finds that out.
+func (r *Registry) PublishLoad(ctx context.Context, workerID string, load Load) error {
+	_, err := r.q.WorkerLoad(ctx, dbq.WorkerLoadParams{
+		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
+		Cpu: float32(load.CPU), Mem: float32(load.Mem), LoadPercent: float32(load.LoadPercent),
+		Holds: load.Holds, Polling: load.Polling,
+	})
+	if err != nil {
+		return fmt.Errorf("load of worker %s: %w", workerID, err)
+	}
+	return nil
 }
 
 // Beats returns the heartbeats of all live registrations.
@@ -268,6 +294,29 @@ func encodeLabels(labels map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
 	return encoded, nil
+}
+
+// PolicyStale reports whether a policy is not what it was when it was read, as far
+// as the leader's word goes: it costs the same however many queues there are.
+func (r *Registry) PolicyStale(ctx context.Context, policy *Policy) (bool, error) {
+	row, err := r.q.PolicyStamp(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look for a newer policy: %w", err)
+	}
+	return row.TopologyVersion != policy.Version || row.Led != policy.Led, nil
+}
+
+// Shares reads how many share the work of the queues now.
+func (r *Registry) Shares(ctx context.Context, queues []string) (map[string]PollShare, error) {
+	rows, err := r.q.PolicyShares(ctx, queues)
+	if err != nil {
+		return nil, fmt.Errorf("read who shares queues: %w", err)
+	}
+	shares := make(map[string]PollShare, len(rows))
+	for _, row := range rows {
+		shares[row.Name] = PollShare{FreeSlots: int(row.FreeSlots), Workers: int(row.Workers)}
+	}
+	return shares, nil
 }
 
 // DiscoverQueues makes queue rows for tasks that were inserted into a queue

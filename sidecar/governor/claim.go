@@ -129,6 +129,7 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 	})
 	empty := []byte("{}") // what River decodes; the real ones travel in the execution
 	result := make([]*rivertype.JobRow, len(rows))
+	g.countClaimed(rows, now)
 	for i := range rows {
 		row := &rows[i]
 		x := g.newExecution(worker, row, now)
@@ -142,6 +143,18 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 		}
 	}
 	return result
+}
+
+// countClaimed tells the poller how busy the queues are.
+func (g *Governor) countClaimed(rows []dbq.TaskClaimRow, now time.Time) {
+	for i := 0; i < len(rows); {
+		n := 1
+		for i+n < len(rows) && rows[i+n].Queue == rows[i].Queue {
+			n++
+		}
+		g.poller.count(now, rows[i].Queue, n)
+		i += n
+	}
 }
 
 func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.Time) *execution {

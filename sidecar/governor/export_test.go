@@ -14,3 +14,7 @@ func (g *Governor) WrapQueries(wrap func(dbq.Querier) dbq.Querier) { g.q = wrap(
 func (g *Governor) RetryDelay(kind string, failures int) time.Duration {
 	return g.retryDelay(kind, failures, 0)
 }
+
+// PolicyEvery sets how old the policy may get while its changes are heard of. To
+// be called before Start.
+func (g *Governor) PolicyEvery(d time.Duration) { g.policyEvery = d }

@@ -35,6 +35,10 @@ type Config struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
+	// Load tells what the app uses of its cpu and memory (0 to 1), and its load
+	// (0 to 100); zeros for what isn't known. Optional.
+	Load func() (cpu, mem, percent float64)
+
 	// OnAppDown is told when the app took no connection for a task, and why. It
 	// should put a hold on before it returns. Optional.
 	OnAppDown func(reason string)
@@ -79,17 +83,20 @@ type Governor struct {
 	skips   skips
 	running executions
 	worker  atomic.Pointer[string]
+	life    atomic.Pointer[routing.Lifecycle] // of that registration
+	poller  *poller
+	row     loadRow
 	// lastBeat is when the last heartbeat that succeeded was sent.
-	lastBeat atomic.Pointer[time.Time]
-	policy   atomic.Pointer[routing.Policy]
-	news     chan struct{}                               // capacity 1: the policy is out of date
-	retries  atomic.Pointer[map[string]jobs.RetryPolicy] // of kinds that have their own
-	foreign  foreign                                     // queue names found not to be ours
-	leading  atomic.Bool
-	more     atomic.Bool // the last claim may have left something behind
+	lastBeat    atomic.Pointer[time.Time]
+	policy      atomic.Pointer[routing.Policy]
+	news        chan struct{}                               // capacity 1: the policy is out of date
+	policyEvery time.Duration                               // without news of it, while news are heard
+	retries     atomic.Pointer[map[string]jobs.RetryPolicy] // of kinds that have their own
+	foreign     foreign                                     // queue names found not to be ours
+	leading     atomic.Bool
+	more        atomic.Bool // the last claim may have left something behind
 	// listening: notifications arrive; otherwise polls cover everything.
 	listening atomic.Bool
-	pending   atomic.Bool // the registration is still to become active
 
 	claimMu      sync.Mutex
 	claimInDoubt bool          // guarded by claimMu: a claim's answer was lost
@@ -120,11 +127,12 @@ func New(config Config) (*Governor, error) {
 		config.Listen = config.Pool.Config().ConnConfig
 	}
 	g := &Governor{
-		config:   config,
-		q:        dbq.New(config.Pool),
-		registry: routing.NewRegistry(config.Pool),
-		idle:     make(chan struct{}, 1),
-		news:     make(chan struct{}, 1),
+		config:      config,
+		q:           dbq.New(config.Pool),
+		registry:    routing.NewRegistry(config.Pool),
+		idle:        make(chan struct{}, 1),
+		news:        make(chan struct{}, 1),
+		policyEvery: policyInterval,
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)
 	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, config.Registerer)
@@ -133,6 +141,7 @@ func New(config Config) (*Governor, error) {
 	g.settler.Observe = g.metrics.observeSettle
 	g.pilot = &pilot{governor: g}
 	g.policy.Store(&routing.Policy{})
+	g.poller = newPoller()
 	g.holds.put(holdStarting)
 	if err := g.SetSlots(config.Slots); err != nil {
 		return nil, err
@@ -187,6 +196,8 @@ func (g *Governor) Start(ctx context.Context) error {
 	}
 	g.loops.Go(func() error { return g.beat(loopCtx) })
 	g.loops.Go(func() error { return g.watchPolicy(loopCtx) })
+	g.loops.Go(func() error { return g.publish(loopCtx) })
+	g.loops.Go(func() error { return g.poll(loopCtx) })
 	g.loops.Go(func() error { return g.listen(loopCtx) })
 	g.loops.Go(func() error { return g.watch(loopCtx) })
 	g.loops.Go(func() error { return g.promoter.run(loopCtx) })
@@ -205,7 +216,7 @@ func (g *Governor) Drain(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	if _, err := g.registry.Move(ctx, g.workerID(), routing.StateDraining, "draining"); err != nil {
+	if err := g.move(ctx, routing.StateDraining, "draining"); err != nil {
 		g.config.Logger.WarnContext(ctx, "the fleet doesn't know that this worker drains", slog.Any("error", err))
 	}
 }
@@ -239,7 +250,7 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 		errs = append(errs, fmt.Errorf("%d outcomes could not be written; their tasks run again after this worker's eviction", left))
 	} else if !g.idleNow() {
 		errs = append(errs, errors.New("a claim got no answer; what it took runs again after this worker's eviction"))
-	} else if _, err := g.registry.Move(marginCtx, g.workerID(), routing.StateDone, "stopped"); err != nil {
+	} else if err := g.move(marginCtx, routing.StateDone, "stopped"); err != nil {
 		errs = append(errs, fmt.Errorf("the fleet doesn't know that this worker stopped, and will evict it: %w", err))
 	}
 	g.giveUp()

@@ -16,11 +16,11 @@ const (
 
 // metrics are the governor's own; see docs/metrics.md.
 type metrics struct {
-	claims, claimed, refused, replayed, fences, evictions, skipped prometheus.Counter
-	settled, rescued, wakeups                                      *prometheus.CounterVec
-	dispatched                                                     *prometheus.HistogramVec
-	queueWait, settleBatch, settleSeconds                          prometheus.Histogram
-	leading                                                        prometheus.Gauge
+	claims, claimed, polls, refused, replayed, fences, evictions, skipped prometheus.Counter
+	settled, rescued, wakeups                                             *prometheus.CounterVec
+	dispatched                                                            *prometheus.HistogramVec
+	queueWait, settleBatch, settleSeconds                                 prometheus.Histogram
+	leading                                                               prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
@@ -34,6 +34,7 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	m := &metrics{
 		claims:    counter("claims_total", "Claim statements sent that were answered."),
 		claimed:   counter("tasks_claimed_total", "Tasks claimed."),
+		polls:     counter("polls_total", "Looks for tasks by this sidecar's own poller, while a queue is busy and for some seconds after that."),
 		refused:   counter("settles_refused_total", "Outcomes that were not written because the lease was lost."),
 		replayed:  counter("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app."),
 		fences:    counter("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres."),
@@ -68,7 +69,7 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	for _, answer := range []string{wakeupTaken, wakeupForeign} {
 		m.wakeups.WithLabelValues(answer)
 	}
-	registerer.MustRegister(m.claims, m.claimed, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
+	registerer.MustRegister(m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
 		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
 		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
@@ -80,6 +81,13 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 			}
 			return 0
 		}),
+		gauge("queues_busy", "Queues that this sidecar polls for by itself, because they are busy.", func() float64 {
+			busy, _ := g.poller.duty(time.Now())
+			return float64(len(busy))
+		}),
+		gauge("app_load_percent", "Load of the app, 0 to 100: its own report, or the higher one of its cpu and memory; 0 when it isn't known.", func() float64 { return g.load().LoadPercent }),
+		gauge("app_cpu_ratio", "What the app uses of the cpu it may use, 0 to 1.", func() float64 { return g.load().CPU }),
+		gauge("app_memory_ratio", "What the app uses of the memory it may use, 0 to 1.", func() float64 { return g.load().Mem }),
 		gauge("queues_served", "Queues that this sidecar claims from.", func() float64 { return float64(len(g.policy.Load().Queues)) }),
 		gauge("policy_age_seconds", "Time since the policy in force was read: queues, assignments, limits.", func() float64 {
 			if at := g.policy.Load().ReadAt; !at.IsZero() {

@@ -18,6 +18,11 @@ const (
 	policyDeafInterval = 2 * time.Second
 	policyTimeout      = 5 * time.Second
 
+	// A policy of more queues than policyLong is read again without need only when it
+	// is policyLongAge old, while its changes are heard of.
+	policyLong    = 500
+	policyLongAge = time.Minute
+
 	// policyPause is the least time between two readings. A reading that takes long
 	// is followed by a longer pause, so that it is at most a twentieth of the time.
 	policyPause = 200 * time.Millisecond
@@ -47,34 +52,44 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		spread := time.Duration(0)
+		heard := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-g.news:
-			spread = min(time.Duration(g.policy.Load().Workers)*policySpread, policySpreadMax)
-		}
-		if spread > 0 && !sleep(ctx, rand.N(spread)) {
-			return nil
+			heard = true
+			spread := min(time.Duration(g.policy.Load().Workers)*policySpread, policySpreadMax)
+			if spread > 0 && !sleep(ctx, rand.N(spread)) {
+				return nil
+			}
 		}
 		started := time.Now()
-		if !g.holds.has(holdFenced) {
+		if !g.holds.has(holdFenced) && (heard || g.policyDue(ctx)) {
 			g.refreshPolicy(ctx)
 			g.refreshKinds(ctx)
 		}
 		if !sleep(ctx, max(policyPause, (policyShare-1)*time.Since(started))) {
 			return nil
 		}
-		timer.Reset(jittered(g.policyInterval()))
+		interval := policyDeafInterval
+		if g.listening.Load() {
+			interval = g.policyEvery
+		}
+		timer.Reset(jittered(interval))
 	}
 }
 
-func (g *Governor) policyInterval() time.Duration {
-	if g.listening.Load() {
-		return policyInterval
+// policyDue reports whether to read the policy although there is no news of it.
+func (g *Governor) policyDue(ctx context.Context) bool {
+	policy := g.policy.Load()
+	if len(policy.Queues) <= policyLong || !g.listening.Load() || time.Since(policy.ReadAt) >= policyLongAge {
+		return true
 	}
-	return policyDeafInterval
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	defer cancel()
+	stale, err := g.registry.PolicyStale(ctx, policy)
+	return err != nil || stale
 }
 
 // jittered is about d: between 0.9 and 1.1 of it.

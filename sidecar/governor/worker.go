@@ -31,7 +31,8 @@ func (g *Governor) register(ctx context.Context) error {
 	}
 	g.lastBeat.Store(&started)
 	g.worker.Store(&worker.ID)
-	g.pending.Store(true)
+	g.life.Store(routing.NewLifecycle())
+	g.row.renewed()
 	g.outdated()
 	g.config.Logger.InfoContext(ctx, "worker registered", slog.String("worker_id", worker.ID))
 	return g.activate(ctx)
@@ -39,14 +40,31 @@ func (g *Governor) register(ctx context.Context) error {
 
 // activate moves a registration on from pending, if that is still to be done.
 func (g *Governor) activate(ctx context.Context) error {
-	if !g.pending.Load() {
+	if state, _ := g.life.Load().State(); state != routing.StatePending {
 		return nil
 	}
-	if _, err := g.registry.Move(ctx, g.workerID(), routing.StateActive, "started"); err != nil {
+	return g.move(ctx, routing.StateActive, "started")
+}
+
+// move takes the registration on, in the database and then here. That it has gone
+// further already is no error.
+func (g *Governor) move(ctx context.Context, to routing.State, reason string) error {
+	worker, life := g.workerID(), g.life.Load()
+	if _, err := g.registry.Move(ctx, worker, to, reason); err != nil {
 		return err
 	}
-	g.pending.Store(false)
+	g.moved(life, to)
 	return nil
+}
+
+// moved notes where the registration is, unless it is further on already.
+func (g *Governor) moved(life *routing.Lifecycle, to routing.State) {
+	for {
+		from, _ := life.State()
+		if err := life.Move(from, to); !errors.Is(err, routing.ErrMoved) {
+			return
+		}
+	}
 }
 
 // beat keeps the registration alive, and fences this sidecar off when it can't:
@@ -92,13 +110,19 @@ func (g *Governor) beat(ctx context.Context) error {
 func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, slots := g.slots.counts()
+	load, mark := g.load(), g.row.mark()
+	load.RoundTrip = roundTrip
+	if full(load) {
+		g.poller.tell()
+	}
 	started := time.Now()
-	state, err := g.registry.Beat(ctx, g.workerID(), routing.Load{
-		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), Holds: g.holds.names(), RoundTrip: roundTrip,
-	})
+	state, err := g.registry.Beat(ctx, g.workerID(), load)
 	if err == nil {
 		g.lastBeat.Store(&started)
+		if g.row.beaten(mark, load) {
+			g.poller.untold(started)
+		}
+		g.moved(g.life.Load(), state)
 		if state == routing.StateDraining && g.holds.put(holdDraining) {
 			g.config.Logger.InfoContext(ctx, "told to drain: claiming nothing any more, until this sidecar is restarted")
 		}
@@ -110,6 +134,7 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 	if g.holds.has(holdDraining) {
 		return nil // it deregistered itself
 	}
+	g.moved(g.life.Load(), routing.StateEvicted)
 	evicted := g.workerID()
 	g.config.Logger.WarnContext(ctx, "this worker was evicted; giving up its tasks and registering anew", slog.String("worker_id", evicted))
 	for _, x := range g.running.all(func(x *execution) bool { return x.task.Lease.WorkerID == evicted }) {

@@ -149,3 +149,54 @@ func (q *Queries) PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyR
 	)
 	return i, err
 }
+
+const policyShares = `-- name: PolicyShares :many
+SELECT q.name, q.free_slots, q.workers
+FROM sched.queue AS q
+WHERE q.name = any($1::text[])
+`
+
+type PolicySharesRow struct {
+	Name      string
+	FreeSlots int32
+	Workers   int32
+}
+
+// How many share the work of some queues. Each second by a sidecar that polls them.
+func (q *Queries) PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error) {
+	rows, err := q.db.Query(ctx, policyShares, names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PolicySharesRow
+	for rows.Next() {
+		var i PolicySharesRow
+		if err := rows.Scan(&i.Name, &i.FreeSlots, &i.Workers); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const policyStamp = `-- name: PolicyStamp :one
+SELECT f.topology_version, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led
+FROM sched.fleet AS f
+`
+
+type PolicyStampRow struct {
+	TopologyVersion int64
+	Led             bool
+}
+
+// Whether anything changed since a policy was read, for those that are long.
+func (q *Queries) PolicyStamp(ctx context.Context) (PolicyStampRow, error) {
+	row := q.db.QueryRow(ctx, policyStamp)
+	var i PolicyStampRow
+	err := row.Scan(&i.TopologyVersion, &i.Led)
+	return i, err
+}

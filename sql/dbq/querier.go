@@ -62,6 +62,10 @@ type Querier interface {
 	// A queue is served by whoever is assigned; by everybody whose labels match while
 	// nobody is, or while there is no leader to say so.
 	PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyReadRow, error)
+	// How many share the work of some queues. Each second by a sidecar that polls them.
+	PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error)
+	// Whether anything changed since a policy was read, for those that are long.
+	PolicyStamp(ctx context.Context) (PolicyStampRow, error)
 	// Makes rows for queues that tasks were put in without one, and tells the sidecars
 	// if there were any. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
@@ -214,7 +218,8 @@ type Querier interface {
 	// Deletes old changes of the topology, bounded. By the leader, now and then.
 	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
 	// One heartbeat with the load. Returns the state, which an operator may have moved
-	// to draining. No row: evicted, register anew.
+	// to draining. No row: evicted, register anew. Whether the worker polls is left to
+	// WorkerLoad: two statements under way at once might write it in the wrong order.
 	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error)
 	// The heartbeats of all live registrations. By the leader, each second.
 	WorkerBeats(ctx context.Context) ([]WorkerBeatsRow, error)
@@ -234,13 +239,17 @@ type Querier interface {
 	// Workers, the living first, then those that ended last. Alive is who has not
 	// ended and has a heartbeat as recent as a living one has.
 	WorkerList(ctx context.Context, arg WorkerListParams) ([][]byte, error)
-	// Moves a registration one step on (pending -> active -> draining -> done) if it is
-	// still in the state that the caller believes. Nothing comes back from done or evicted.
+	// The load between two heartbeats. When it changed, at most once a second.
+	WorkerLoad(ctx context.Context, arg WorkerLoadParams) (int64, error)
+	// Moves a registration on if nobody has moved it since its state was read. Nothing
+	// comes back from done or evicted: a trigger refuses that.
 	WorkerMove(ctx context.Context, arg WorkerMoveParams) (int64, error)
 	// Starts a registration. Once per start of a sidecar, and after each eviction.
 	WorkerRegister(ctx context.Context, arg WorkerRegisterParams) error
 	// How many tasks a worker runs, as it last said.
 	WorkerRunning(ctx context.Context, id string) (int32, error)
+	// Where a registration is in its lifecycle, before a move.
+	WorkerState(ctx context.Context, id string) (WorkerStateRow, error)
 }
 
 var _ Querier = (*Queries)(nil)

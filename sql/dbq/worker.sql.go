@@ -39,10 +39,14 @@ SET heartbeat_at = clock_timestamp(),
     running = $1,
     slots = $2,
     ceiling = $3,
-    skipped_kinds = $4::text[],
-    holds = $5::text[],
-    rtt_ms = $6
-WHERE w.id = $7 AND w.state IN ('pending', 'active', 'draining')
+    cpu = $4,
+    mem = $5,
+    load_percent = $6,
+    load_at = clock_timestamp(),
+    skipped_kinds = $7::text[],
+    holds = $8::text[],
+    rtt_ms = $9
+WHERE w.id = $10 AND w.state IN ('pending', 'active', 'draining')
 RETURNING w.state
 `
 
@@ -50,6 +54,9 @@ type WorkerBeatParams struct {
 	Running      int32
 	Slots        int32
 	Ceiling      int32
+	Cpu          float32
+	Mem          float32
+	LoadPercent  float32
 	SkippedKinds []string
 	Holds        []string
 	RttMs        float32
@@ -57,12 +64,16 @@ type WorkerBeatParams struct {
 }
 
 // One heartbeat with the load. Returns the state, which an operator may have moved
-// to draining. No row: evicted, register anew.
+// to draining. No row: evicted, register anew. Whether the worker polls is left to
+// WorkerLoad: two statements under way at once might write it in the wrong order.
 func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error) {
 	row := q.db.QueryRow(ctx, workerBeat,
 		arg.Running,
 		arg.Slots,
 		arg.Ceiling,
+		arg.Cpu,
+		arg.Mem,
+		arg.LoadPercent,
 		arg.SkippedKinds,
 		arg.Holds,
 		arg.RttMs,
@@ -116,7 +127,8 @@ SET state = 'evicted',
     slots = 0,
     load_percent = 0,
     cpu = 0,
-    mem = 0
+    mem = 0,
+    polling = false
 WHERE w.id = (
     SELECT l.id FROM sched.worker AS l
     WHERE l.id = $2 AND l.heartbeat_seq = $3 AND l.state IN ('pending', 'active', 'draining')
@@ -192,31 +204,79 @@ func (q *Queries) WorkerGone(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
+const workerLoad = `-- name: WorkerLoad :execrows
+UPDATE sched.worker AS w
+SET running = $1,
+    slots = $2,
+    ceiling = $3,
+    cpu = $4,
+    mem = $5,
+    load_percent = $6,
+    holds = $7::text[],
+    polling = $8,
+    load_at = clock_timestamp()
+WHERE w.id = $9 AND w.state IN ('pending', 'active', 'draining')
+`
+
+type WorkerLoadParams struct {
+	Running     int32
+	Slots       int32
+	Ceiling     int32
+	Cpu         float32
+	Mem         float32
+	LoadPercent float32
+	Holds       []string
+	Polling     bool
+	ID          string
+}
+
+// The load between two heartbeats. When it changed, at most once a second.
+func (q *Queries) WorkerLoad(ctx context.Context, arg WorkerLoadParams) (int64, error) {
+	result, err := q.db.Exec(ctx, workerLoad,
+		arg.Running,
+		arg.Slots,
+		arg.Ceiling,
+		arg.Cpu,
+		arg.Mem,
+		arg.LoadPercent,
+		arg.Holds,
+		arg.Polling,
+		arg.ID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const workerMove = `-- name: WorkerMove :execrows
 UPDATE sched.worker AS w
 SET state = $1,
     state_version = w.state_version + 1,
     reason = $2::text,
     running = CASE WHEN $1::text = 'done' THEN 0 ELSE w.running END,
+    polling = w.polling AND $1::text = 'active',
     ended_at = CASE WHEN $1::text = 'done' THEN clock_timestamp() END
-WHERE w.id = $3 AND w.state = any($4::text[])
+WHERE w.id = $3 AND w.state = $4::text AND w.state_version = $5
 `
 
 type WorkerMoveParams struct {
-	ToState    string
-	Reason     string
-	ID         string
-	FromStates []string
+	ToState      string
+	Reason       string
+	ID           string
+	FromState    string
+	StateVersion int64
 }
 
-// Moves a registration one step on (pending -> active -> draining -> done) if it is
-// still in the state that the caller believes. Nothing comes back from done or evicted.
+// Moves a registration on if nobody has moved it since its state was read. Nothing
+// comes back from done or evicted: a trigger refuses that.
 func (q *Queries) WorkerMove(ctx context.Context, arg WorkerMoveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, workerMove,
 		arg.ToState,
 		arg.Reason,
 		arg.ID,
-		arg.FromStates,
+		arg.FromState,
+		arg.StateVersion,
 	)
 	if err != nil {
 		return 0, err
@@ -266,4 +326,23 @@ func (q *Queries) WorkerRegister(ctx context.Context, arg WorkerRegisterParams) 
 		arg.Ceiling,
 	)
 	return err
+}
+
+const workerState = `-- name: WorkerState :one
+SELECT w.state, w.state_version
+FROM sched.worker AS w
+WHERE w.id = $1
+`
+
+type WorkerStateRow struct {
+	State        string
+	StateVersion int64
+}
+
+// Where a registration is in its lifecycle, before a move.
+func (q *Queries) WorkerState(ctx context.Context, id string) (WorkerStateRow, error) {
+	row := q.db.QueryRow(ctx, workerState, id)
+	var i WorkerStateRow
+	err := row.Scan(&i.State, &i.StateVersion)
+	return i, err
 }

@@ -78,3 +78,14 @@ SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
 FROM fleet AS f
 CROSS JOIN queues AS q
 CROSS JOIN kinds AS k;
+
+-- name: PolicyStamp :one
+-- Whether anything changed since a policy was read, for those that are long.
+SELECT f.topology_version, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led
+FROM sched.fleet AS f;
+
+-- name: PolicyShares :many
+-- How many share the work of some queues. Each second by a sidecar that polls them.
+SELECT q.name, q.free_slots, q.workers
+FROM sched.queue AS q
+WHERE q.name = any(@names::text[]);

@@ -8,31 +8,57 @@ INSERT INTO sched.worker (
     'pending', clock_timestamp(), clock_timestamp(), 1, 0, @slots, @ceiling
 );
 
+-- name: WorkerState :one
+-- Where a registration is in its lifecycle, before a move.
+SELECT w.state, w.state_version
+FROM sched.worker AS w
+WHERE w.id = @id;
+
 -- name: WorkerMove :execrows
--- Moves a registration one step on (pending -> active -> draining -> done) if it is
--- still in the state that the caller believes. Nothing comes back from done or evicted.
+-- Moves a registration on if nobody has moved it since its state was read. Nothing
+-- comes back from done or evicted: a trigger refuses that.
 UPDATE sched.worker AS w
 SET state = @to_state,
     state_version = w.state_version + 1,
     reason = @reason::text,
     running = CASE WHEN @to_state::text = 'done' THEN 0 ELSE w.running END,
+    polling = w.polling AND @to_state::text = 'active',
     ended_at = CASE WHEN @to_state::text = 'done' THEN clock_timestamp() END
-WHERE w.id = @id AND w.state = any(@from_states::text[]);
+WHERE w.id = @id AND w.state = @from_state::text AND w.state_version = @state_version;
 
 -- name: WorkerBeat :one
 -- One heartbeat with the load. Returns the state, which an operator may have moved
--- to draining. No row: evicted, register anew.
+-- to draining. No row: evicted, register anew. Whether the worker polls is left to
+-- WorkerLoad: two statements under way at once might write it in the wrong order.
 UPDATE sched.worker AS w
 SET heartbeat_at = clock_timestamp(),
     heartbeat_seq = w.heartbeat_seq + 1,
     running = @running,
     slots = @slots,
     ceiling = @ceiling,
+    cpu = @cpu,
+    mem = @mem,
+    load_percent = @load_percent,
+    load_at = clock_timestamp(),
     skipped_kinds = @skipped_kinds::text[],
     holds = @holds::text[],
     rtt_ms = @rtt_ms
 WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining')
 RETURNING w.state;
+
+-- name: WorkerLoad :execrows
+-- The load between two heartbeats. When it changed, at most once a second.
+UPDATE sched.worker AS w
+SET running = @running,
+    slots = @slots,
+    ceiling = @ceiling,
+    cpu = @cpu,
+    mem = @mem,
+    load_percent = @load_percent,
+    holds = @holds::text[],
+    polling = @polling,
+    load_at = clock_timestamp()
+WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining');
 
 -- name: WorkerBeats :many
 -- The heartbeats of all live registrations. By the leader, each second.
@@ -54,7 +80,8 @@ SET state = 'evicted',
     slots = 0,
     load_percent = 0,
     cpu = 0,
-    mem = 0
+    mem = 0,
+    polling = false
 WHERE w.id = (
     SELECT l.id FROM sched.worker AS l
     WHERE l.id = @id AND l.heartbeat_seq = @heartbeat_seq AND l.state IN ('pending', 'active', 'draining')

@@ -1,0 +1,251 @@
+package governor
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sched-sidecar/sched/routing"
+)
+
+const (
+	// A queue is busy while this worker claims more than busyOwn tasks of it in a
+	// second, or all of its workers probably more than busyAll, and until it was
+	// less than half of that for busyLinger.
+	busyOwn    = 50
+	busyAll    = 500
+	busyLeast  = 5 // whatever the number of workers
+	busyLinger = 2 * time.Second
+
+	// coverAfter is how long this worker goes on polling after its row said that
+	// nobody need wake it (it polls, or is full) and says so no more: whoever
+	// enqueues may have read that some seconds ago. coverPerSecond is how often it
+	// then polls, at most.
+	coverAfter     = 3 * time.Second
+	coverPerSecond = 50
+
+	// heldInterval is how often a poller without a free slot, or with a hold on,
+	// looks whether it may poll again; that costs no SQL.
+	heldInterval = 10 * time.Millisecond
+
+	sharesInterval = time.Second
+	sharesTimeout  = 2 * time.Second
+	// sharesMax bounds how many busy queues count in how often to poll.
+	sharesMax = 100
+)
+
+// poller decides whether this worker looks for tasks by itself, and how often.
+// Safe for concurrent use.
+type poller struct {
+	mu     sync.Mutex
+	meters map[string]*meter
+	busy   []string // names of busy queues, in no order
+	// told: the row may say that this worker need not be woken. It was written
+	// otherwise at toldUntil.
+	told      bool
+	toldUntil time.Time
+	news      chan struct{} // capacity 1: it should poll
+}
+
+func newPoller() *poller {
+	return &poller{meters: map[string]*meter{}, news: make(chan struct{}, 1)}
+}
+
+// meter counts what happened to a queue in the last second.
+type meter struct {
+	counts [meterSteps]int
+	sum    int
+	step   int64 // of the newest count
+	busy   bool
+	calm   time.Time // since when it has been calm; zero: it isn't
+}
+
+const (
+	meterSteps = 10
+	meterStep  = time.Second / meterSteps
+)
+
+// advance forgets what is more than a second old.
+func (m *meter) advance(now time.Time) {
+	step := now.UnixNano() / int64(meterStep)
+	for range min(max(0, step-m.step), meterSteps) {
+		m.step++
+		m.sum -= m.counts[m.step%meterSteps]
+		m.counts[m.step%meterSteps] = 0
+	}
+	if step > m.step {
+		// It stood still for longer than its memory: all of it is zero now.
+		m.step = step
+	}
+}
+
+// count notes n tasks that were claimed from a queue.
+func (p *poller) count(now time.Time, queue string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.meters[queue]
+	if m == nil {
+		m = &meter{step: now.UnixNano() / int64(meterStep)}
+		p.meters[queue] = m
+	}
+	m.advance(now)
+	m.counts[m.step%meterSteps] += n
+	m.sum += n
+}
+
+// observe brings the meters up to date, and reports whether a queue is busy.
+// Workers tells how many share a queue.
+func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy = p.busy[:0]
+	for name, m := range p.meters {
+		m.advance(now)
+		above := max(min(busyOwn, busyAll/max(workers(name), 1)), busyLeast)
+		switch {
+		case m.sum > above:
+			m.busy, m.calm = true, time.Time{}
+		case 2*m.sum >= above:
+			m.calm = time.Time{}
+		case m.calm.IsZero():
+			m.calm = now
+		case now.Sub(m.calm) >= busyLinger:
+			m.busy = false
+			if m.sum == 0 {
+				delete(p.meters, name)
+				continue
+			}
+		}
+		if m.busy {
+			p.busy = append(p.busy, name)
+		}
+	}
+	if len(p.busy) > 0 {
+		p.awake()
+	}
+	return len(p.busy) > 0
+}
+
+// tell notes what is about to be written into the row: that this worker need not
+// be woken. It has to keep that promise from now on.
+func (p *poller) tell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.told = true
+	p.awake()
+}
+
+// untold notes that the row says that this worker must be woken.
+func (p *poller) untold(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.told {
+		p.told, p.toldUntil = false, now
+	}
+}
+
+func (p *poller) awake() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// duty returns the busy queues, and whether the worker has to poll although there
+// is none.
+func (p *poller) duty(now time.Time) (busy []string, cover bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.busy[:min(len(p.busy), sharesMax)]...), p.told || now.Sub(p.toldUntil) < coverAfter
+}
+
+// poll looks for tasks, while there is a reason to, until ctx ends.
+func (g *Governor) poll(ctx context.Context) error {
+	var shares map[string]routing.PollShare
+	var sharesAt time.Time
+	for {
+		busy, cover := g.poller.duty(time.Now())
+		if len(busy) == 0 && !cover {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-g.poller.news:
+			}
+			continue
+		}
+		taken, limit := g.slots.counts()
+		free := limit - taken
+		if g.holds.any() || free <= 0 {
+			if !sleep(ctx, heldInterval) {
+				return nil
+			}
+			continue
+		}
+		if len(busy) > 0 && time.Since(sharesAt) > sharesInterval {
+			shares, sharesAt = g.shares(ctx, busy), time.Now()
+		}
+		if !sleep(ctx, spread(g.pollInterval(busy, shares, free))) {
+			return nil
+		}
+		g.look()
+	}
+}
+
+// sharers returns how many workers are assigned to a queue.
+func (g *Governor) sharers(queue string) int {
+	if q, serves := g.policy.Load().Queue(queue); serves {
+		return q.Workers
+	}
+	return 0
+}
+
+// look claims, if there is something to claim with. A claim that came back full is
+// followed by others as slots become free anyway.
+func (g *Governor) look() {
+	taken, limit := g.slots.counts()
+	if g.holds.any() || taken >= limit || taken > 0 && g.more.Load() {
+		return
+	}
+	g.metrics.polls.Inc()
+	g.pilot.wake()
+}
+
+// shares reads who shares the busy queues; nil when that fails.
+func (g *Governor) shares(ctx context.Context, busy []string) map[string]routing.PollShare {
+	ctx, cancel := context.WithTimeout(ctx, sharesTimeout)
+	defer cancel()
+	shares, err := g.registry.Shares(ctx, busy)
+	if err != nil {
+		g.config.Logger.DebugContext(ctx, "the shares of busy queues are not known; taking older ones", slog.Any("error", err))
+		return nil
+	}
+	return shares
+}
+
+// pollInterval returns how long to wait until the next look: as the fastest of the
+// busy queues has it.
+func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollShare, free int) time.Duration {
+	policy := g.policy.Load()
+	if len(busy) == 0 {
+		perSecond := min(coverPerSecond, policy.BusyPolls/float64(max(policy.Workers, 1)))
+		return routing.PollInterval(routing.RoundRobin, perSecond, free, routing.PollShare{}, g.config.PollInterval)
+	}
+	shortest := g.config.PollInterval
+	for _, name := range busy {
+		queue, serves := policy.Queue(name)
+		if !serves {
+			continue
+		}
+		share, known := shares[name]
+		if !known {
+			share = routing.PollShare{FreeSlots: queue.FreeSlots, Workers: queue.Workers}
+		}
+		shortest = min(shortest, routing.PollInterval(queue.Strategy, policy.BusyPolls, free, share, g.config.PollInterval))
+	}
+	return shortest
+}
+
+// spread is a random time of d on average, between half of it and one and a half.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }

@@ -1,0 +1,249 @@
+package governor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
+	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sidecar/governor"
+)
+
+// metric reads a counter or gauge without labels, or with the one given.
+func metric(t *testing.T, cfg governor.Config, name string, label ...string) float64 {
+	t.Helper()
+	families, err := cfg.Registerer.(*prometheus.Registry).Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if len(label) == 0 || m.GetLabel()[0].GetValue() == label[0] {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	require.FailNow(t, "no metric "+name)
+	return 0
+}
+
+func worker[T any](t *testing.T, pool *pgxpool.Pool, id, expression string) T {
+	t.Helper()
+	var value T
+	require.NoError(t, pool.QueryRow(t.Context(), "select "+expression+" from sched.worker where id = $1", id).Scan(&value))
+	return value
+}
+
+// patient is a configuration in which nothing happens by itself for a long time:
+// what happens has been caused.
+func patient(pool *pgxpool.Pool, d dispatch.Dispatcher) governor.Config {
+	cfg := config(pool, d)
+	cfg.PollInterval = time.Hour
+	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = time.Hour, 2*time.Hour, 3*time.Hour
+	return cfg
+}
+
+// startPatient starts it, lets nothing but news change its policy, and waits until
+// it serves the queue "default".
+func startPatient(t *testing.T, pool *pgxpool.Pool, cfg governor.Config) *governor.Governor {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `select sched.add_queue('default', 'default', '{}', 'any')`)
+	require.NoError(t, err)
+	g, err := governor.New(cfg)
+	require.NoError(t, err)
+	g.PolicyEvery(time.Hour)
+	require.NoError(t, g.Start(t.Context()))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = g.Stop(ctx, patience)
+	})
+	eventually(t, func() bool { return g.Status().Listening && len(g.Status().Queues) > 0 }, "it listens and serves")
+	return g
+}
+
+func notify(t *testing.T, pool *pgxpool.Pool, channel, payload string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `select pg_notify($1, $2)`, channel, payload)
+	require.NoError(t, err)
+}
+
+// TestWakeupsOfOthersAreIgnored: a notification that names another worker costs no
+// query; one that names this worker, or nobody, costs one.
+func TestWakeupsOfOthersAreIgnored(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	cfg := patient(pool, &dispatcherFunc{work: complete})
+	g := startPatient(t, pool, cfg)
+	var claims float64
+	eventually(t, func() bool { // those of the start
+		before := claims
+		claims = metric(t, cfg, "sched_claims_total")
+		return claims > 0 && claims == before
+	}, "it comes to rest")
+	for range 20 {
+		notify(t, pool, "sched.river_insert", `{"queue": "default", "worker": "w-another"}`)
+	}
+	eventually(t, func() bool { return metric(t, cfg, "sched_wakeups_total", "foreign") == 20 }, "all were heard")
+	require.InDelta(t, claims, metric(t, cfg, "sched_claims_total"), 0, "and none answered")
+
+	notify(t, pool, "sched.river_insert", `{"queue": "default", "worker": "`+g.Status().WorkerID+`"}`)
+	eventually(t, func() bool { return metric(t, cfg, "sched_claims_total") == claims+1 }, "its own")
+	notify(t, pool, "sched.river_insert", `{"queue": "default"}`)
+	eventually(t, func() bool { return metric(t, cfg, "sched_claims_total") == claims+2 }, "everybody's")
+}
+
+// TestNewsOfThePolicy: what changed is obeyed at once, not at the next reading.
+func TestNewsOfThePolicy(t *testing.T) {
+	t.Parallel()
+	for _, channel := range []string{"sched.topology", "sched.config"} {
+		t.Run(channel, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			g := startPatient(t, pool, patient(pool, &dispatcherFunc{work: complete}))
+			_, err := pool.Exec(t.Context(), `insert into sched.queue (name, base) values ('new', 'new')`)
+			require.NoError(t, err)
+			notify(t, pool, channel, "")
+			eventually(t, func() bool { return len(g.Status().Queues) == 2 }, "the new queue is served")
+		})
+	}
+	t.Run("a task of an unknown queue", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		startPatient(t, pool, patient(pool, &dispatcherFunc{work: complete}))
+		id := enqueue(t, pool, "'k', queue => 'new'")
+		eventuallyState(t, pool, id, "completed")
+	})
+}
+
+// TestBusyWorkerPolls: while it claims much it looks by itself, and says so first;
+// it stops only after it has said that it will.
+func TestBusyWorkerPolls(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	cfg := patient(pool, &dispatcherFunc{work: complete})
+	g := startPatient(t, pool, cfg)
+	id := g.Status().WorkerID
+	_, err := pool.Exec(t.Context(), `update sched.setting set value = 'false' where key = 'notify'`)
+	require.NoError(t, err)
+
+	// A burst makes it busy; from then on single tasks are found without any wake-up.
+	_, err = pool.Exec(t.Context(), `select sched.enqueue_many((select jsonb_agg(jsonb_build_object('kind', 'k')) from generate_series(1, 300)))`)
+	require.NoError(t, err)
+	notify(t, pool, "sched.river_insert", `{"queue": "default"}`)
+	eventually(t, func() bool { return metric(t, cfg, "sched_polls_total") > 0 }, "it polls")
+	stop, fed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(fed)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := pool.Exec(context.WithoutCancel(t.Context()), `select sched.enqueue('k')`); err != nil {
+				fed <- err
+				return
+			}
+		}
+	}()
+	eventually(t, func() bool { return worker[bool](t, pool, id, "polling") }, "it says so")
+	close(stop)
+	require.NoError(t, <-fed)
+	eventually(t, func() bool {
+		var left int
+		require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from sched.river_job where state <> 'completed'`).Scan(&left))
+		return left == 0
+	}, "nothing is left behind")
+
+	eventually(t, func() bool { return !worker[bool](t, pool, id, "polling") }, "it says that it stops")
+	polls := metric(t, cfg, "sched_polls_total")
+	last := enqueue(t, pool, "'k'")
+	eventuallyState(t, pool, last, "completed")
+	require.Greater(t, metric(t, cfg, "sched_polls_total"), polls, "it goes on for those who don't know yet")
+	eventually(t, func() bool {
+		before := polls
+		polls = metric(t, cfg, "sched_polls_total")
+		return before == polls && metric(t, cfg, "sched_queues_busy") == 0
+	}, "it stops")
+}
+
+// TestNoPollsWhileHeld: a hold ends them although the queue is busy, and the row
+// says so.
+func TestNoPollsWhileHeld(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	cfg := patient(pool, &dispatcherFunc{work: complete})
+	g := startPatient(t, pool, cfg)
+	id := g.Status().WorkerID
+	eventually(t, func() bool {
+		_, err := pool.Exec(t.Context(), `select sched.enqueue_many((select jsonb_agg(jsonb_build_object('kind', 'k')) from generate_series(1, 100)))`)
+		require.NoError(t, err)
+		return worker[bool](t, pool, id, "polling")
+	}, "it polls")
+	g.Hold("test")
+	eventually(t, func() bool { return worker[bool](t, pool, id, "not polling and holds = '{test}'") }, "the row says so")
+	polls := metric(t, cfg, "sched_polls_total")
+	require.Never(t, func() bool { return metric(t, cfg, "sched_polls_total") != polls }, 200*time.Millisecond, 20*time.Millisecond)
+}
+
+// TestFullWorkerMissesNothing: nobody wakes a worker that is full, so it looks by
+// itself once it no longer is.
+func TestFullWorkerMissesNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	cfg := patient(pool, &dispatcherFunc{work: b.work})
+	cfg.Slots, cfg.Ceiling = 1, 1
+	g := startPatient(t, pool, cfg)
+	enqueue(t, pool, "'first'")
+	b.next(t)
+	eventually(t, func() bool { return worker[bool](t, pool, g.Status().WorkerID, "running = 1 and slots = 1") }, "the row says that it is full")
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventually(t, func() bool { return g.Status().Taken == 0 && metric(t, cfg, "sched_polls_total") > 0 }, "it looks")
+	// Nobody is told of this one.
+	_, err := pool.Exec(t.Context(), `update sched.setting set value = 'false' where key = 'notify'`)
+	require.NoError(t, err)
+	id := enqueue(t, pool, "'second'")
+	require.Equal(t, id, b.next(t).ID)
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventuallyState(t, pool, id, "completed")
+}
+
+// TestLoadIsPublished: between heartbeats, too, and zero in the end.
+func TestLoadIsPublished(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	cfg := patient(pool, &dispatcherFunc{work: b.work})
+	cfg.Slots, cfg.Ceiling = 10, 10
+	cfg.Load = func() (cpu, mem, percent float64) { return 0.25, 0.5, 50 }
+	g := startPatient(t, pool, cfg)
+	id := g.Status().WorkerID
+	seq := worker[int64](t, pool, id, "heartbeat_seq")
+	for range 3 {
+		enqueue(t, pool, "'k'")
+	}
+	for range 3 {
+		b.next(t)
+	}
+	eventually(t, func() bool { return worker[int](t, pool, id, "running") == 3 }, "what runs")
+	require.True(t, worker[bool](t, pool, id, "load_at is not null and cpu = 0.25 and mem = 0.5 and load_percent = 50 and ceiling = 10"))
+	require.NoError(t, g.SetSlots(8))
+	eventually(t, func() bool { return worker[int](t, pool, id, "slots") == 8 }, "slots")
+	require.Equal(t, seq, worker[int64](t, pool, id, "heartbeat_seq"), "by no heartbeat")
+	for range 3 {
+		b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	}
+	eventually(t, func() bool { return g.Status().Running == 0 }, "all end")
+	require.NoError(t, g.Stop(t.Context(), patience))
+	require.Equal(t, "done", worker[string](t, pool, id, "state"))
+	require.True(t, worker[bool](t, pool, id, "running = 0 and not polling"))
+}
