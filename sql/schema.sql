@@ -1871,6 +1871,27 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.worker_moved()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    stages constant text[] := ARRAY['pending', 'active', 'draining', 'done'];
+BEGIN
+    IF OLD.state IN ('done', 'evicted')
+        OR (NEW.state <> 'evicted' AND array_position(stages, NEW.state) < array_position(stages, OLD.state)) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'SC409',
+            MESSAGE = format('worker %s is %s and cannot become %s', OLD.id, OLD.state, NEW.state),
+            DETAIL = 'A worker goes from pending to active, draining and done, or is evicted; it never goes back.',
+            HINT = 'A sidecar that has ended or was drained takes tasks again once it is restarted, under a new id.';
+    END IF;
+    NEW.state_version := greatest(NEW.state_version, OLD.state_version + 1);
+    RETURN NEW;
+END;
+$function$;
+
 -- Indexes
 
 CREATE INDEX assignment_worker_index ON sched.assignment USING btree (worker_id);
@@ -2114,6 +2135,7 @@ CREATE TRIGGER setting_operator_delete AFTER DELETE ON sched.setting FOR EACH RO
 CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW WHEN (old.value IS DISTINCT FROM new.value OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_stamp BEFORE UPDATE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
+CREATE TRIGGER worker_moved BEFORE UPDATE OF state ON sched.worker FOR EACH ROW WHEN (old.state IS DISTINCT FROM new.state) EXECUTE FUNCTION sched.worker_moved();
 
 -- Comments
 
@@ -2500,6 +2522,7 @@ COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) 
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
+COMMENT ON FUNCTION sched.worker_moved() IS 'Trigger: a worker''s state goes forward only, and each move counts state_version up.';
 COMMENT ON TRIGGER canary_config ON sched.canary IS 'Tells the sidecars when the share that holds changes, by the leader too.';
 COMMENT ON TRIGGER canary_operator_delete ON sched.canary IS 'Logs who removes one.';
 COMMENT ON TRIGGER canary_operator_insert ON sched.canary IS 'Logs who adds one.';
@@ -2522,3 +2545,4 @@ COMMENT ON TRIGGER setting_operator_delete ON sched.setting IS 'Logs who removes
 COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
 COMMENT ON TRIGGER setting_operator_update ON sched.setting IS 'Logs who changes one.';
 COMMENT ON TRIGGER setting_stamp ON sched.setting IS 'Stamps updated_at and updated_by.';
+COMMENT ON TRIGGER worker_moved ON sched.worker IS 'Refuses moves back, by whoever they are made.';
