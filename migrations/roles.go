@@ -147,12 +147,12 @@ func (s *session) grant(ctx context.Context) error {
 
 // producerFunctions are the functions of the SQL API that an application calls.
 func producerFunctions() []string {
-	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "retry"}
+	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "retry"}
 }
 
 // auditorFunctions are those that tell and change nothing.
 func auditorFunctions() []string {
-	return []string{"explain"}
+	return []string{"explain", "pressure"}
 }
 
 // readOnlyTables are those that a sidecar has no business writing to.

@@ -413,6 +413,35 @@ EXCEPTION WHEN serialization_failure THEN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.admit(caller text, task sched.new_task)
+ RETURNS sched.new_task
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    admission text;
+    door      record;
+BEGIN
+    SELECT q.admission INTO admission FROM sched.queue AS q WHERE q.name = task.queue;
+    door := sched.pressure_of(task.queue);
+    IF admission = 'reject' AND door.level = 'red' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'SC429',
+            MESSAGE = format('%s: queue %s takes no new tasks now, its pressure is red: %s',
+                admit.caller, task.queue, coalesce(door.reason, 'it is close to its limits')),
+            DETAIL = format('retry after %s seconds', greatest(ceil(extract(epoch FROM door.retry_after)), 1)),
+            HINT = 'roll back and try again after that time, or ask sched.pressure(queue) before you enqueue; an operator can set the '
+                || 'queue''s admission to delay or accept';
+    ELSIF admission = 'delay' AND door.retry_after > interval '0' THEN
+        task.state := 'scheduled';
+        task.scheduled_at := greatest(task.scheduled_at, clock_timestamp() + door.retry_after);
+    END IF;
+    RETURN task;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.cancel(task_id bigint)
  RETURNS text
  LANGUAGE plpgsql
@@ -651,16 +680,44 @@ DECLARE
     notify     boolean;
     max_bytes  integer;
     has_preset boolean;  -- the kind has a row
-    known      boolean;  -- the queue has one
+    known      text;     -- name of the queue, if it has a row
+    admission  text;
+    pressure   text;
+    wake       text[];
     preset     record;
     task_id    bigint;
 BEGIN
+    -- A plain task of a queue that is known and open and whose workers look for tasks by themselves: while a fleet is busy nearly all
+    -- are. Anything else, and all that is wrong, adds nothing here and goes on below.
+    INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, metadata)
+    SELECT
+        enqueue.kind, enqueue.args, q.name,
+        -- In range whatever was given: the planner may compute these before it looks at the conditions.
+        least(greatest(coalesce(enqueue.priority, 1), 1), 4), least(greatest(coalesce(enqueue.max_attempts, 25), 1), 32767),
+        jsonb_build_object('sched:by', jsonb_build_object('user', session_user, 'app', current_setting('application_name')))
+    FROM sched.queue AS q
+    WHERE q.name = coalesce(enqueue.queue, 'default')
+        AND cardinality(q.wake) = 0
+        AND (q.pressure = 'green' OR q.admission = 'accept')
+        AND num_nonnulls(
+            enqueue.run_at, enqueue.selector, enqueue.protocol, enqueue.unique_key, enqueue.timeout, enqueue.batch, enqueue.headers) = 0
+        AND char_length(enqueue.kind) <= 127 AND enqueue.kind COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
+        AND (enqueue.queue IS NULL OR char_length(enqueue.queue) <= 100 AND enqueue.queue COLLATE "C" ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$')
+        AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 1 AND 4)
+        AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
+        AND octet_length(enqueue.args::text)
+            <= coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576)
+        AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
+    RETURNING id INTO task_id;
+    IF task_id IS NOT NULL THEN
+        RETURN task_id;
+    END IF;
+
     SELECT
         coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
         coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
-        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind),
-        EXISTS (SELECT FROM sched.queue AS q WHERE q.name = coalesce(enqueue.queue, 'default'))
-    INTO notify, max_bytes, has_preset, known;
+        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
+    INTO notify, max_bytes, has_preset;
     IF has_preset THEN
         SELECT k.queue, k.priority, k.selector, k.protocol, k.max_attempts, k.timeout INTO preset
         FROM sched.kind AS k WHERE k.kind = enqueue.kind;
@@ -670,7 +727,6 @@ BEGIN
         protocol := coalesce(protocol, preset.protocol);
         max_attempts := coalesce(max_attempts, preset.max_attempts);
         timeout := coalesce(timeout, preset.timeout);
-        known := false;  -- it may be another queue now
     END IF;
     task := sched.new_task(
         kind, args, queue, priority, run_at, selector, protocol, unique_key, max_attempts, timeout, batch, headers);
@@ -683,8 +739,12 @@ BEGIN
             MESSAGE = format('sched.enqueue: args has %s bytes of JSON text; at most %s are allowed', octet_length(args::text), max_bytes),
             HINT = 'store the data elsewhere and pass a reference, or raise the setting max_args_bytes in sched.setting';
     END IF;
+    SELECT q.name, q.admission, q.pressure, q.wake INTO known, admission, pressure, wake FROM sched.queue AS q WHERE q.name = task.queue;
 
     IF task.unique_key IS NULL THEN
+        IF pressure <> 'green' AND admission <> 'accept' THEN
+            task := sched.admit('sched.enqueue', task);
+        END IF;
         INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, state, scheduled_at, metadata)
         VALUES (enqueue.kind, enqueue.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at, task.metadata)
         RETURNING id INTO task_id;
@@ -697,6 +757,10 @@ BEGIN
                 AND sched.river_job_state_in_bitmask(j.unique_states, j.state);
             IF FOUND THEN
                 RETURN task_id;
+            END IF;
+            -- The door is for what is new.
+            IF round = 1 AND pressure <> 'green' AND admission <> 'accept' THEN
+                task := sched.admit('sched.enqueue', task);
             END IF;
             INSERT INTO sched.river_job (
                 kind, args, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, unique_states)
@@ -718,15 +782,16 @@ BEGIN
         END IF;
     END IF;
 
-    -- Two steps: a condition with a query in it would run the query each time.
-    IF NOT known OR task.queue <> task.base THEN
-        IF NOT EXISTS (SELECT FROM sched.queue AS q WHERE q.name = task.queue) THEN
-            PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
-        END IF;
+    IF known IS NULL THEN
+        PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
     END IF;
     IF notify AND task.state = 'available' THEN
-        PERFORM pg_notify('sched.river_insert', '{"queue":"' || task.queue || '"}');
+        IF wake IS NULL OR wake <> '{}' THEN
+            PERFORM sched.notify_insert(task.queue, wake, task_id);
+        END IF;
     ELSIF notify AND run_at < clock_timestamp() + interval '2 seconds' THEN
+        -- The time asked for: one that pressure gave is left to the leader, which looks each second. A NOTIFY for each task is the
+        -- last thing that a database under pressure needs.
         PERFORM pg_notify('sched.due', ceil(extract(epoch FROM run_at) * 1000)::bigint::text);
     END IF;
     RETURN task_id;
@@ -749,6 +814,7 @@ DECLARE
     ids       bigint[];   -- by position in tasks; NULL while a unique key is open
     fault     text[];
     place     integer;
+    closed    text[];     -- queues under pressure whose door is not simply open
 BEGIN
     IF tasks IS NULL OR jsonb_typeof(tasks) <> 'array' THEN
         RAISE EXCEPTION USING
@@ -796,6 +862,27 @@ BEGIN
             HINT = 'store the data elsewhere and pass a reference, or raise the setting max_args_bytes in sched.setting';
     END IF;
 
+    SELECT array_agg(q.name) INTO closed FROM sched.queue AS q
+    WHERE q.pressure <> 'green' AND q.admission <> 'accept' AND q.name IN (SELECT n.queue FROM unnest(new) AS n);
+    IF closed IS NOT NULL THEN
+        -- The door is for what is new: a task that is there already passes as it is.
+        SELECT array_agg(CASE
+            WHEN t.queue <> ALL (closed) OR EXISTS (
+                SELECT FROM sched.river_job AS j
+                WHERE j.unique_key = t.unique_key AND j.unique_states IS NOT NULL
+                    AND sched.river_job_state_in_bitmask(j.unique_states, j.state)
+            ) THEN t.task
+            ELSE sched.admit('sched.enqueue_many', t.task)
+        END ORDER BY t.ord) INTO new
+        FROM (
+            SELECT n.queue, n.unique_key, n.ord, ROW(
+                n.fault, n.queue, n.priority, n.max_attempts, n.state, n.scheduled_at, n.metadata, n.unique_key, n.base, n.selector,
+                n.protocol)::sched.new_task AS task
+            FROM unnest(new) WITH ORDINALITY AS n (
+                fault, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, base, selector, protocol, ord)
+        ) AS t;
+    END IF;
+
     ids := sched.insert_many(tasks, new);
 
     -- Queues and wake-ups of what was added; a task that was there already has had both.
@@ -806,7 +893,7 @@ BEGIN
         ORDER BY name LIMIT 100
     ) AS q;
     IF notify THEN
-        PERFORM pg_notify('sched.river_insert', '{"queue":"' || q.name || '"}')
+        PERFORM sched.wake_queue(q.name)
         FROM (SELECT DISTINCT n.queue AS name FROM unnest(new) AS n WHERE n.state = 'available') AS q;
         PERFORM pg_notify('sched.due', ceil(extract(epoch FROM d.next) * 1000)::bigint::text)
         FROM (SELECT min(n.scheduled_at) AS next FROM unnest(new) AS n WHERE n.state = 'scheduled') AS d
@@ -1555,6 +1642,21 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.notify_insert(queue text, names text[], task_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    -- Modulo first: a double has 53 bits, and the fraction needs some of them.
+    turn   double precision := (task_id % 16777216) * 0.6180339887498949::float8;
+    chosen text := names[1 + floor(cardinality(names) * (turn - floor(turn)))::integer];
+BEGIN
+    PERFORM pg_notify('sched.river_insert', '{"queue":' || to_json(queue)
+        || CASE WHEN chosen IS NULL THEN '' ELSE ',"worker":' || to_json(chosen) END || '}');
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.operator_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1637,6 +1739,63 @@ BEGIN
     worker_id := parts[1];
     attempted_at := timestamptz '1970-01-01 00:00:00+00'
         + make_interval(hours => (micros / 3600000000)::integer) + (micros % 3600000000) * interval '1 microsecond';
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.pressure()
+ RETURNS TABLE(level text, reason text, pending integer, max_pending integer, load real, workers integer, retry_after interval, age interval)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER ROWS 1
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    RETURN QUERY SELECT p.* FROM sched.pressure_of(NULL) AS p;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.pressure(queue text)
+ RETURNS TABLE(level text, reason text, pending integer, max_pending integer, load real, workers integer, retry_after interval, age interval)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER ROWS 1
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    RETURN QUERY SELECT p.* FROM sched.pressure_of(coalesce(pressure.queue, 'default')) AS p;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.pressure_of(queue text, OUT level text, OUT reason text, OUT pending integer, OUT max_pending integer, OUT load real, OUT workers integer, OUT retry_after interval, OUT age interval)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+    SELECT
+        CASE WHEN pressure_of.queue IS NULL THEN f.pressure ELSE coalesce(q.pressure, 'green') END,
+        CASE WHEN pressure_of.queue IS NULL THEN f.pressure_reason ELSE q.pressure_reason END,
+        CASE WHEN pressure_of.queue IS NULL THEN f.pending ELSE coalesce(q.pending, 0) END,
+        coalesce(q.max_pending, (SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_pending'), 1000),
+        CASE WHEN pressure_of.queue IS NULL THEN f.load ELSE coalesce(q.load, 0) END,
+        CASE WHEN pressure_of.queue IS NULL THEN f.workers ELSE coalesce(q.workers, 0) END,
+        CASE WHEN f.computed_at IS NOT NULL THEN greatest(clock_timestamp() - f.computed_at, interval '0') END
+    INTO level, reason, pending, max_pending, load, workers, age
+    FROM sched.fleet AS f LEFT JOIN sched.queue AS q ON q.name = pressure_of.queue;
+    IF age IS NULL OR age > interval '5 seconds' THEN
+        level := 'green';
+        reason := CASE
+            WHEN age IS NULL THEN 'not computed: no sidecar has led this fleet yet'
+            ELSE format('not computed for %s s: no sidecar leads, so nothing is delayed or refused', floor(extract(epoch FROM age)))
+        END;
+    END IF;
+    retry_after := CASE level
+        WHEN 'red' THEN make_interval(secs => coalesce((
+            SELECT s.value::float8 FROM sched.setting AS s WHERE s.key = 'admission_delay_red_ms'), 2000) / 1000)
+        WHEN 'yellow' THEN make_interval(secs => coalesce((
+            SELECT s.value::float8 FROM sched.setting AS s WHERE s.key = 'admission_delay_yellow_ms'), 500) / 1000)
+        ELSE interval '0'
+    END;
 END;
 $function$;
 
@@ -1868,6 +2027,22 @@ BEGIN
         fault := sched.pairs_fault('headers', headers, '^[A-Za-z0-9!#$%&''*+.^_`|~-]+$', 63, 4096);
     END IF;
     RETURN fault;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.wake_queue(queue text, task_id bigint DEFAULT NULL::bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    wake text[];
+BEGIN
+    SELECT q.wake INTO wake FROM sched.queue AS q WHERE q.name = wake_queue.queue;
+    IF wake IS NULL OR wake <> '{}' THEN
+        PERFORM sched.notify_insert(wake_queue.queue, wake, wake_queue.task_id);
+    END IF;
 END;
 $function$;
 
@@ -2483,6 +2658,7 @@ COMMENT ON COLUMN sched.worker.load_at IS 'When its load was last written, at a 
 COMMENT ON CONSTRAINT setting_routing_fits ON sched.setting IS 'A value that the leader or an enqueue could not use would stop it.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
+COMMENT ON FUNCTION sched.admit(text,sched.new_task) IS 'Internal: lets a new task of a queue under pressure pass, makes it due later, or raises SC429.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running task in the caller''s transaction, with an output if given. SC409 if the lease does not own a running attempt: roll back then.';
 COMMENT ON FUNCTION sched.config_change() IS 'Trigger: tells the sidecars to read their policy again.';
@@ -2490,8 +2666,8 @@ COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema
 COMMENT ON FUNCTION sched.count_waiting(text,integer,integer,integer) IS 'For the leader: tasks available and due per queue, each counted up to its max_pending, within a budget of rows.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
 COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing more and end what it runs. Returns its state after it: draining, done or evicted. SC404 if there is no such worker.';
-COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one.';
-COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one.';
+COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one. SC429 if one of their queues rejects tasks now.';
+COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one. Under pressure it follows the admission of the queue: SC429 if that rejects.';
 COMMENT ON FUNCTION sched.explain_attempts(bigint) IS 'Internal: the attempts of a task that have ended, one a line.';
 COMMENT ON FUNCTION sched.explain_canary(bigint,text) IS 'Internal: which side of a canary a task is on.';
 COMMENT ON FUNCTION sched.explain_door(bigint,text) IS 'Internal: what pressure means for new tasks of a queue, and meant for this one.';
@@ -2511,9 +2687,13 @@ COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kind
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
 COMMENT ON FUNCTION sched.note_task_action(text,bigint,text) IS 'Internal: logs what was done to a task; one row for a statement that does it to many.';
+COMMENT ON FUNCTION sched.notify_insert(text,text[],bigint) IS 'Internal: tells one of some sidecars, or all, that a task became available.';
 COMMENT ON FUNCTION sched.operator_change() IS 'Trigger: logs in sched.operator_action what people change, and tells the sidecars.';
 COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Internal: message and hint of what is wrong with a selector or headers object, or NULL.';
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
+COMMENT ON FUNCTION sched.pressure() IS 'How close the fleet is to its limits: green, yellow or red, why, and when to ask again.';
+COMMENT ON FUNCTION sched.pressure_of(text) IS 'Internal: pressure of a queue, or of the fleet for NULL.';
+COMMENT ON FUNCTION sched.pressure(text) IS 'How close a queue is to its limits: green, yellow or red, why, and when to ask again.';
 COMMENT ON FUNCTION sched.queue_name(text,jsonb,text) IS 'Name of the queue for a base name, selector and protocol: the base name alone, or with | and a short hash.';
 COMMENT ON FUNCTION sched.queue_reconfigured() IS 'Internal: marks a queue that routing has to look at again.';
 COMMENT ON FUNCTION sched.refuse_lease(bigint,text) IS 'Internal: raises SC404 or SC409 with what became of an attempt whose lease is lost.';
@@ -2522,6 +2702,7 @@ COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) 
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
+COMMENT ON FUNCTION sched.wake_queue(text,bigint) IS 'Internal: wakes whom the leader named for a queue: one sidecar, all or none.';
 COMMENT ON FUNCTION sched.worker_moved() IS 'Trigger: a worker''s state goes forward only, and each move counts state_version up.';
 COMMENT ON TRIGGER canary_config ON sched.canary IS 'Tells the sidecars when the share that holds changes, by the leader too.';
 COMMENT ON TRIGGER canary_operator_delete ON sched.canary IS 'Logs who removes one.';

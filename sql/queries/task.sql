@@ -144,7 +144,7 @@ logged AS (
 ),
 
 woken AS (
-    SELECT pg_notify('sched.river_insert', json_build_object('queue', w.queue)::text)
+    SELECT sched.wake_queue(w.queue)::text
     FROM (SELECT DISTINCT s.queue FROM settled AS s WHERE s.state = 'available') AS w
 )
 
@@ -252,7 +252,7 @@ logged AS (
 ),
 
 woken AS (
-    SELECT pg_notify('sched.river_insert', json_build_object('queue', w.queue)::text)
+    SELECT sched.wake_queue(w.queue)::text
     FROM (SELECT DISTINCT r.queue FROM rescued AS r WHERE r.state = 'available') AS w
 )
 
@@ -298,12 +298,16 @@ promoted AS (
         metadata = CASE WHEN d.conflict THEN j.metadata || '{"unique_key_conflict": "scheduler_discarded"}' ELSE j.metadata END
     FROM decided AS d
     WHERE j.id = d.id
-    RETURNING j.queue, j.state
+    RETURNING j.id, j.queue, j.state
 ),
 
 woken AS (
-    SELECT pg_notify('sched.river_insert', json_build_object('queue', w.queue)::text)
-    FROM (SELECT DISTINCT p.queue FROM promoted AS p WHERE p.state = 'available') AS w
+    -- A task that is alone wakes one worker, several wake all.
+    SELECT sched.wake_queue(w.queue, w.task_id)::text
+    FROM (
+        SELECT p.queue, CASE WHEN count(*) = 1 THEN min(p.id) END AS task_id
+        FROM promoted AS p WHERE p.state = 'available' GROUP BY p.queue
+    ) AS w
 )
 
 SELECT
