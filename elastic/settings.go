@@ -45,7 +45,7 @@ type Settings struct {
 	Weights   *Weights // nil: those of the profile
 	Preset    Preset
 	Alpha     float64       // 0 < α ≤ 1; 0: that of the preset
-	Threshold float64       // of the joint score; 0 < threshold ≤ 1
+	Threshold float64       // of the joint score; 0.01 to 1
 	Min       int           // least slots, 1 or more
 	Cooldown  time.Duration // how long fewer slots must have been enough before any are given up; 1 s to 1 h
 	Drain     time.Duration // in what time a backlog should be gone; 1 s to 1 h
@@ -54,7 +54,7 @@ type Settings struct {
 // The keys of the settings in the fleet's configuration.
 const (
 	KeyProfile   = "elastic_profile"
-	KeyWeights   = "elastic_weights" // cpu/memory/pending as text; empty: those of the profile
+	KeyWeights   = "elastic_weights" // cpu/memory/pending as text, or WeightsOfProfile
 	KeyPreset    = "elastic_preset"
 	KeyAlpha     = "elastic_alpha"
 	KeyThreshold = "elastic_threshold"
@@ -63,11 +63,15 @@ const (
 	KeyDrain     = "elastic_drain_seconds"
 )
 
+// WeightsOfProfile is the value of KeyWeights that names no weights.
+const WeightsOfProfile = "profile"
+
 // Bounds of the settings.
 const (
-	MinMax      = 5000
-	DurationMin = time.Second
-	DurationMax = time.Hour
+	thresholdMin = 0.01
+	MinMax       = 5000
+	DurationMin  = time.Second
+	DurationMax  = time.Hour
 )
 
 // DefaultSettings returns what holds when nobody said otherwise.
@@ -93,8 +97,8 @@ func (s Settings) Validate() error {
 	if !(s.Alpha >= 0 && s.Alpha <= 1) {
 		errs = append(errs, fmt.Errorf("alpha %v: must be 0 to 1", s.Alpha))
 	}
-	if !(s.Threshold > 0 && s.Threshold <= 1) {
-		errs = append(errs, fmt.Errorf("threshold %v: must be above 0, at most 1", s.Threshold))
+	if !(s.Threshold >= thresholdMin && s.Threshold <= 1) {
+		errs = append(errs, fmt.Errorf("threshold %v: must be 0.01 to 1", s.Threshold))
 	}
 	if s.Min < 1 || s.Min > MinMax {
 		errs = append(errs, fmt.Errorf("min %d: must be 1 to %d", s.Min, MinMax))
@@ -159,7 +163,7 @@ func ParseSettings(rows map[string]string) (Settings, error) {
 	if drain != 0 {
 		s.Drain = time.Duration(drain * float64(time.Second))
 	}
-	if weights != "" {
+	if weights != "" && weights != WeightsOfProfile {
 		w, err := ParseWeights(weights)
 		s.Weights = &w
 		errs = append(errs, err)

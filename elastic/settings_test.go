@@ -87,7 +87,7 @@ func TestParseSettings(t *testing.T) {
 
 	got, err = elastic.ParseSettings(map[string]string{
 		"elastic_profile": `"realtime"`, "elastic_preset": `"steady"`, "elastic_threshold": "0.6", "elastic_min": "4",
-		"elastic_cooldown_seconds": "2.5", "elastic_drain_seconds": "60", "elastic_weights": `""`, "elastic_alpha": "0",
+		"elastic_cooldown_seconds": "2.5", "elastic_drain_seconds": "60", "elastic_weights": `"profile"`, "elastic_alpha": "0",
 	})
 	require.NoError(t, err)
 	require.Equal(t, elastic.Settings{

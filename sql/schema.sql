@@ -307,6 +307,38 @@ CREATE TABLE sched.setting (
     updated_by text DEFAULT SESSION_USER NOT NULL,
     pinned boolean DEFAULT false NOT NULL,
     CONSTRAINT setting_pkey PRIMARY KEY (key),
+    CONSTRAINT setting_elastic_fits CHECK (
+CASE
+    WHEN (key = 'elastic_profile'::text) THEN (value = ANY (ARRAY['"default"'::jsonb, '"compute"'::jsonb, '"memory"'::jsonb, '"realtime"'::jsonb]))
+    WHEN (key = 'elastic_weights'::text) THEN
+    CASE
+        WHEN (value = '"profile"'::jsonb) THEN true
+        WHEN ((jsonb_typeof(value) = 'string'::text) AND ((value #>> '{}'::text[]) ~ '^(0|1|0\.[0-9]{1,6}|1\.0{1,6})(/(0|1|0\.[0-9]{1,6}|1\.0{1,6})){2}$'::text)) THEN (abs(((((split_part((value #>> '{}'::text[]), '/'::text, 1))::numeric + (split_part((value #>> '{}'::text[]), '/'::text, 2))::numeric) + (split_part((value #>> '{}'::text[]), '/'::text, 3))::numeric) - (1)::numeric)) <= 0.001)
+        ELSE false
+    END
+    WHEN (key = 'elastic_preset'::text) THEN (value = ANY (ARRAY['"default"'::jsonb, '"steady"'::jsonb, '"warm"'::jsonb, '"fast"'::jsonb]))
+    WHEN (key = 'elastic_alpha'::text) THEN
+    CASE
+        WHEN (jsonb_typeof(value) = 'number'::text) THEN ((((value)::text)::numeric >= (0)::numeric) AND (((value)::text)::numeric <= (1)::numeric))
+        ELSE false
+    END
+    WHEN (key = 'elastic_threshold'::text) THEN
+    CASE
+        WHEN (jsonb_typeof(value) = 'number'::text) THEN ((((value)::text)::numeric >= 0.01) AND (((value)::text)::numeric <= (1)::numeric))
+        ELSE false
+    END
+    WHEN (key = 'elastic_min'::text) THEN
+    CASE
+        WHEN ((value)::text ~ '^[0-9]{1,4}$'::text) THEN ((((value)::text)::integer >= 1) AND (((value)::text)::integer <= 5000))
+        ELSE false
+    END
+    WHEN (key = ANY (ARRAY['elastic_cooldown_seconds'::text, 'elastic_drain_seconds'::text])) THEN
+    CASE
+        WHEN (jsonb_typeof(value) = 'number'::text) THEN ((((value)::text)::numeric >= (1)::numeric) AND (((value)::text)::numeric <= (3600)::numeric))
+        ELSE false
+    END
+    ELSE true
+END),
     CONSTRAINT setting_routing_fits CHECK (
 CASE
     WHEN (key = ANY (ARRAY['pending_yellow'::text, 'pending_red'::text, 'load_yellow'::text, 'load_red'::text])) THEN ((jsonb_typeof(value) = 'number'::text) AND (((value)::text)::double precision >= (0.01)::double precision) AND (((value)::text)::double precision <= (1)::double precision))
@@ -378,6 +410,12 @@ CREATE TABLE sched.worker (
     holds text[] DEFAULT '{}'::text[] NOT NULL,
     health text DEFAULT 'good'::text NOT NULL,
     load_at timestamp with time zone,
+    demand real,
+    arrivals real,
+    forecast real,
+    score real,
+    scale_out boolean DEFAULT false NOT NULL,
+    elastic_reason text,
     CONSTRAINT worker_pkey PRIMARY KEY (id),
     CONSTRAINT worker_health_check CHECK ((health = ANY (ARRAY['good'::text, 'strained'::text, 'overloaded'::text]))),
     CONSTRAINT worker_id_check CHECK (((char_length(id) >= 1) AND (char_length(id) <= 127))),
@@ -2286,6 +2324,83 @@ CREATE VIEW sched.queues AS
            FROM sched.fleet l) f
      LEFT JOIN sched.river_queue r ON r.name = q.name;
 
+CREATE VIEW sched.fleet_demand AS
+ WITH live AS (
+         SELECT w.state = 'draining'::text AS draining,
+            w.running,
+            w.slots,
+            w.ceiling,
+            w.scale_out,
+            w.arrivals,
+            w.forecast,
+            COALESCE(w.demand, w.running::real) AS demand,
+            GREATEST(
+                CASE
+                    WHEN w.scale_out THEN w.slots
+                    ELSE w.ceiling
+                END, 1) AS room
+           FROM sched.worker w
+          WHERE (w.state = ANY (ARRAY['pending'::text, 'active'::text, 'draining'::text])) AND w.heartbeat_at > (statement_timestamp() - '00:01:30'::interval)
+        ), total AS (
+         SELECT count(*) FILTER (WHERE NOT l.draining)::integer AS workers,
+            count(*) FILTER (WHERE l.draining AND l.running > 0)::integer AS draining,
+            count(*) FILTER (WHERE l.scale_out AND NOT l.draining)::integer AS scale_out,
+            COALESCE(sum(l.demand) FILTER (WHERE NOT l.draining), 0::real) AS demand,
+            COALESCE(sum(l.arrivals) FILTER (WHERE NOT l.draining), 0::real) AS arrivals,
+            COALESCE(sum(l.forecast) FILTER (WHERE NOT l.draining), 0::real) AS forecast,
+            COALESCE(sum(l.running) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS running,
+            COALESCE(sum(l.slots) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS slots,
+            COALESCE(sum(l.ceiling) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS ceiling,
+            COALESCE(avg(l.room) FILTER (WHERE NOT l.draining), 1::numeric)::double precision AS room
+           FROM live l
+        ), need AS (
+         SELECT t.workers,
+            t.draining,
+            t.scale_out,
+            t.demand,
+            t.arrivals,
+            t.forecast,
+            t.running,
+            t.slots,
+            t.ceiling,
+            t.room,
+            ceil(t.demand / (0.8::double precision * t.room))::integer AS by_demand,
+            ceil(t.running::double precision / t.room)::integer AS by_running,
+                CASE
+                    WHEN t.scale_out > 0 THEN t.workers + 1
+                    ELSE 0
+                END AS by_score,
+                CASE
+                    WHEN t.workers > 0 THEN 0
+                    WHEN (EXISTS ( SELECT
+                       FROM sched.river_job j
+                      WHERE j.state = 'available'::sched.river_job_state AND j.scheduled_at <= statement_timestamp())) THEN 1
+                    WHEN (EXISTS ( SELECT
+                       FROM sched.river_job j
+                      WHERE (j.state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state])) AND j.scheduled_at <= statement_timestamp())) THEN 1
+                    ELSE 0
+                END AS by_waiting
+           FROM total t
+        )
+ SELECT GREATEST(n.by_demand, n.by_running, n.by_score, n.by_waiting) + n.draining AS desired_workers,
+        CASE GREATEST(n.by_demand, n.by_running, n.by_score, n.by_waiting)
+            WHEN 0 THEN 'nothing to do'::text
+            WHEN n.by_running THEN 'what runs needs them'::text
+            WHEN n.by_demand THEN 'what arrives and waits needs them'::text
+            WHEN n.by_score THEN 'workers have no cpu or memory left'::text
+            ELSE 'a task waits and nobody works'::text
+        END AS reason,
+    n.workers,
+    n.draining,
+    n.scale_out,
+    n.demand,
+    n.arrivals,
+    n.forecast,
+    n.running,
+    n.slots,
+    n.ceiling
+   FROM need n;
+
 -- Triggers
 
 CREATE TRIGGER canary_config AFTER UPDATE OF percent, workers ON sched.canary FOR EACH ROW WHEN (old.percent <> new.percent OR (old.workers = 0) <> (new.workers = 0)) EXECUTE FUNCTION sched.config_change();
@@ -2421,6 +2536,18 @@ COMMENT ON COLUMN sched.fleet.running IS 'Sum of what they run.';
 COMMENT ON COLUMN sched.fleet.topology_version IS 'Version of the newest topology.';
 COMMENT ON COLUMN sched.fleet.leader IS 'Worker that leads and wrote this.';
 COMMENT ON COLUMN sched.fleet.computed_at IS 'When. Older than some seconds: nobody leads now, and pressure counts as green.';
+COMMENT ON VIEW sched.fleet_demand IS 'How many workers the fleet needs, by what they published: one row, for autoscalers.';
+COMMENT ON COLUMN sched.fleet_demand.desired_workers IS 'Workers that there should be: as many as demand fills to 80 %, one more while one has no room and should, never fewer than what runs needs; and those that drain until they are done.';
+COMMENT ON COLUMN sched.fleet_demand.reason IS 'What decided, in words.';
+COMMENT ON COLUMN sched.fleet_demand.workers IS 'Workers there are, without those that drain.';
+COMMENT ON COLUMN sched.fleet_demand.draining IS 'Workers that drain and still run something.';
+COMMENT ON COLUMN sched.fleet_demand.scale_out IS 'Workers that should have more slots and have no cpu or memory for them.';
+COMMENT ON COLUMN sched.fleet_demand.demand IS 'Slots that what arrives and waits takes; of workers that don''t measure it, what they run.';
+COMMENT ON COLUMN sched.fleet_demand.arrivals IS 'Tasks a second that came due.';
+COMMENT ON COLUMN sched.fleet_demand.forecast IS 'Tasks a second that are expected.';
+COMMENT ON COLUMN sched.fleet_demand.running IS 'Tasks that run.';
+COMMENT ON COLUMN sched.fleet_demand.slots IS 'Tasks that may run at once now.';
+COMMENT ON COLUMN sched.fleet_demand.ceiling IS 'Tasks that may run at once at most.';
 COMMENT ON TABLE sched.flow IS 'State of the flow limits and timed pauses of queues and kinds. A row is locked by the claim that takes from it.';
 COMMENT ON COLUMN sched.flow.scope IS 'queue or kind.';
 COMMENT ON COLUMN sched.flow.name IS 'Which one.';
@@ -2655,6 +2782,13 @@ COMMENT ON COLUMN sched.worker.skipped_kinds IS 'Kinds that its app answered 404
 COMMENT ON COLUMN sched.worker.holds IS 'Why it claims nothing now, such as an app that is down; empty while it claims. As of its last heartbeat.';
 COMMENT ON COLUMN sched.worker.health IS 'good; strained (load_percent above 70: less weight, a hint to scale out); overloaded (above 85 on three beats: no claims, no assignments).';
 COMMENT ON COLUMN sched.worker.load_at IS 'When its load was last written, at a heartbeat or between two.';
+COMMENT ON COLUMN sched.worker.demand IS 'Slots that its share of what arrives and waits takes. NULL: nothing measures that.';
+COMMENT ON COLUMN sched.worker.arrivals IS 'Tasks a second that came due: its share.';
+COMMENT ON COLUMN sched.worker.forecast IS 'Tasks a second that it expects.';
+COMMENT ON COLUMN sched.worker.score IS 'Joint score of cpu, memory and what waits, 0 to 1.';
+COMMENT ON COLUMN sched.worker.scale_out IS 'It should have more slots and has no cpu or memory for them: the fleet needs more workers.';
+COMMENT ON COLUMN sched.worker.elastic_reason IS 'What decided about its slots last: demand, joint, shed, push-back, cooldown, frozen, hold or stale.';
+COMMENT ON CONSTRAINT setting_elastic_fits ON sched.setting IS 'Weights are 0 or more and together 1 (0.001 more or less); the other elastic settings are in their ranges.';
 COMMENT ON CONSTRAINT setting_routing_fits ON sched.setting IS 'A value that the leader or an enqueue could not use would stop it.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';

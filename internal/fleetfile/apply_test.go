@@ -254,7 +254,16 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 		require.NoError(t, err)
 		settings = append(settings, f.Key+" "+string(value)+" "+f.Doc)
 		low, high := "true", "false"
-		if f.Type != Flag {
+		switch f.Type {
+		case Flag:
+		case Text:
+			_, err := pool.Exec(t.Context(), `UPDATE sched.setting SET value = '"zebra"' WHERE key = $1`, f.Key)
+			require.ErrorContains(t, err, "_fits", f.Key)
+			for _, v := range f.Enum {
+				exec(t, pool, "UPDATE sched.setting SET value = to_jsonb($2::text) WHERE key = $1", f.Key, v)
+			}
+			low, high = string(value), string(value)
+		default:
 			step := 1.0
 			if f.Type == Number {
 				step = 0.001

@@ -31,6 +31,8 @@ func valueOf(f Field) *rapid.Generator[any] {
 		return rapid.SampledFrom(f.Enum).AsAny()
 	case f.Pattern == kindPattern:
 		return rapid.StringMatching(`[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.·:+]{0,40}`).AsAny()
+	case f.Pattern == weightsPattern:
+		return rapid.SampledFrom([]string{"profile", "0.4/0.3/0.3", "1/0/0"}).AsAny()
 	case f.Pattern != "":
 		return rapid.StringMatching(`[a-z0-9]{1,20}([_-][a-z0-9]{1,20}){0,3}`).AsAny()
 	}

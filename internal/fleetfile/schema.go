@@ -21,13 +21,13 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		for _, part := range []any{m.key, m.value} {
+		for j, part := range []any{m.key, m.value} {
 			encoder := json.NewEncoder(&b)
 			encoder.SetEscapeHTML(false)
 			if err := encoder.Encode(part); err != nil {
 				return nil, err
 			}
-			if part == any(m.key) {
+			if j == 0 {
 				b.WriteByte(':')
 			}
 		}

@@ -67,6 +67,8 @@ const (
 	maxKind         = 127
 	kindPattern     = `^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.·:+]*$`
 	kindShape       = "ASCII letters, digits and _-[]<>/.:+, beginning with a letter, digit or _"
+	weightsPattern  = `^(?:profile|(?:0|1|0\.[0-9]{1,6}|1\.0{1,6})(?:/(?:0|1|0\.[0-9]{1,6}|1\.0{1,6})){2})$`
+	weightsShape    = "profile, or three numbers that are together 1, such as 0.4/0.3/0.3"
 	anyProtocol     = "any"
 	maxPairs        = 64
 	maxLabel        = 63
@@ -147,7 +149,7 @@ func kindFields() []Field {
 // settingFields are in the order in which people look for them. Each Doc is the
 // description that the table has.
 func settingFields() []Field {
-	return slices.Concat(enqueueSettings(), pressureSettings(), routingSettings(), retentionSettings())
+	return slices.Concat(enqueueSettings(), pressureSettings(), routingSettings(), elasticSettings(), retentionSettings())
 }
 
 func enqueueSettings() []Field {
@@ -201,6 +203,43 @@ func routingSettings() []Field {
 		{
 			Key: "priority_ageing_seconds", Type: Number, Min: 0, Max: week.Seconds(), Default: 60.0,
 			Doc: "How long a task waits for each step of priority before it starts ahead of younger tasks of a higher one, in seconds (0 to 604800; 0: never).",
+		},
+	}
+}
+
+func elasticSettings() []Field {
+	return []Field{
+		{
+			Key: "elastic_profile", Type: Text, Enum: []string{"default", "compute", "memory", "realtime"}, Default: "default",
+			Doc: "What counts in the joint score, cpu/memory/waiting: default 0.4/0.3/0.3, compute 0.6/0.2/0.2, memory 0.2/0.6/0.2, realtime 0.25/0.25/0.5.",
+		},
+		{
+			Key: "elastic_weights", Type: Text, Min: 1, Max: 30, Pattern: weightsPattern, Shape: weightsShape, Default: "profile",
+			Doc: "Weights of its own instead of the profile's, cpu/memory/waiting, such as 0.5/0.1/0.4; together 1. profile: those of elastic_profile.",
+		},
+		{
+			Key: "elastic_preset", Type: Text, Enum: []string{"default", "steady", "warm", "fast"}, Default: "default",
+			Doc: "How fast the forecast of arrivals follows: steady (alpha 0.2), warm (0.6), default (0.7) or fast (0.9).",
+		},
+		{
+			Key: "elastic_alpha", Type: Number, Min: 0, Max: 1, Default: 0.0,
+			Doc: "Smoothing of the forecast of its own instead of the preset's (0 to 1; 0: that of elastic_preset).",
+		},
+		{
+			Key: "elastic_threshold", Type: Number, Min: 0.01, Max: 1, Default: 0.75,
+			Doc: "Joint score above which slots grow, or the fleet is to scale out (0.01 to 1).",
+		},
+		{
+			Key: "elastic_min", Type: Integer, Min: 1, Max: 5000, Default: int64(2),
+			Doc: "Least slots of a sidecar that sizes itself (1 to 5000; never more than its ceiling).",
+		},
+		{
+			Key: "elastic_cooldown_seconds", Type: Number, Min: 1, Max: 3600, Default: 10.0,
+			Doc: "How long fewer slots must have been enough before any are given up, in seconds (1 to 3600).",
+		},
+		{
+			Key: "elastic_drain_seconds", Type: Number, Min: 1, Max: 3600, Default: 5.0,
+			Doc: "In what time a backlog should be gone, in seconds (1 to 3600).",
 		},
 	}
 }

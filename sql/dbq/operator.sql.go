@@ -854,7 +854,7 @@ func (q *Queries) WorkerDrain(ctx context.Context, id string) (string, error) {
 const workerList = `-- name: WorkerList :many
 SELECT row_to_json(page)::json AS worker
 FROM (
-    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
+    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
     FROM sched.worker AS w
     WHERE ($1::boolean OR w.ended_at IS NULL)
     ORDER BY w.ended_at DESC NULLS FIRST, w.started_at DESC, w.id
