@@ -59,6 +59,7 @@ func runBesideApp(ctx context.Context, cfg config.Sidecar, opts Options) error {
 		return err
 	}
 	opts.Logger.InfoContext(ctx, "app started", slog.Int("pid", app.Pid()), slog.String("command", command.Args[0]))
+	opts.appPID = app.Pid()
 	if opts.AppStarted != nil {
 		opts.AppStarted(app.Kill)
 	}

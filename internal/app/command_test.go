@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -429,4 +430,39 @@ func TestUntilEmptyOfAnEmptyDatabase(t *testing.T) {
 	r.opts.UntilEmpty = true
 	r.start(t)
 	require.NoError(t, r.ends(t))
+}
+
+// TestAppIsMeasured: what the fleet is told of the app, and of its machine.
+func TestAppIsMeasured(t *testing.T) {
+	t.Parallel()
+	r := prepare(t, "polite")
+	r.cfg.Labels = map[string]string{"zone": "cn-north", "arch": "mine"}
+	r.cfg.HeartbeatInterval = 200 * time.Millisecond
+	r.start(t)
+	r.awaitFile(t, "up")
+	require.Eventually(t, func() bool {
+		var known bool
+		require.NoError(t, r.pool.QueryRow(t.Context(), `select coalesce(bool_or(mem > 0 and mem < 0.5 and load_percent > 0), false) from sched.worker`).Scan(&known))
+		return known
+	}, soon, 50*time.Millisecond, "its memory")
+	var labels map[string]string
+	require.NoError(t, r.pool.QueryRow(t.Context(), `select labels from sched.worker`).Scan(&labels))
+	require.Equal(t, "cn-north", labels["zone"])
+	require.Equal(t, "mine", labels["arch"], "what was configured wins")
+	require.Equal(t, runtime.GOOS, labels["os"])
+	require.NotEmpty(t, labels["cpus"])
+}
+
+func TestPIDFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.pid")
+	cfg := config.DefaultSidecar()
+	require.Zero(t, appPID(cfg, Options{}), "none is configured")
+	cfg.App.PIDFile = file
+	require.Zero(t, appPID(cfg, Options{}), "there is none yet")
+	require.NoError(t, os.WriteFile(file, []byte("417\n"), 0o600))
+	require.Equal(t, 417, appPID(cfg, Options{}))
+	require.Equal(t, 5, appPID(cfg, Options{appPID: 5}), "a command's own")
+	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
+	require.Zero(t, appPID(cfg, Options{}))
 }

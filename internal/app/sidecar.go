@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -22,7 +23,9 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/admin"
 	"github.com/sched-sidecar/sched/sidecar/governor"
 	"github.com/sched-sidecar/sched/sidecar/health"
+	"github.com/sched-sidecar/sched/sidecar/host"
 	"github.com/sched-sidecar/sched/sidecar/httpapp"
+	"github.com/sched-sidecar/sched/sidecar/load"
 	"github.com/sched-sidecar/sched/sidecar/taskapi"
 )
 
@@ -61,6 +64,7 @@ type Options struct {
 	UntilEmpty bool
 
 	clientID string
+	appPID   int // of App, once it runs
 }
 
 // RunSidecar runs a sidecar until ctx ends or a part of it fails, then stops it
@@ -73,6 +77,7 @@ type Options struct {
 // longer: SIGTERM, then SIGKILL. The end of the command ends the run. The error
 // is then an [ExitError] unless the command's exit code was 0.
 func RunSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
+	cfg.Labels = host.Merge(host.Labels("", hostname()), cfg.Labels)
 	opts.clientID = "sched-sidecar-" + strconv.Itoa(os.Getpid()) + routing.NewWorkerID()[1:]
 	if opts.App != nil {
 		return runBesideApp(ctx, cfg, opts)
@@ -106,6 +111,7 @@ type sidecar struct {
 	cfg       config.Sidecar
 	opts      Options
 	watcher   *health.Watcher
+	sampler   *load.Sampler
 	governor  *governor.Governor
 	server    *admin.Server
 	remaining *remaining // nil: it runs until it is stopped
@@ -116,12 +122,13 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		buildInfo(opts.Version))
 	watcher := health.NewWatcher(dispatcher, probeInterval, opts.Logger)
-	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, registry)
+	sampler := load.NewSampler(load.Config{PID: func() int { return appPID(cfg, opts) }})
+	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, sampler, registry)
 	if err != nil {
 		return nil, err
 	}
 	watcher.Guard(gov)
-	s := &sidecar{cfg: cfg, opts: opts, watcher: watcher, governor: gov}
+	s := &sidecar{cfg: cfg, opts: opts, watcher: watcher, sampler: sampler, governor: gov}
 	if opts.UntilEmpty {
 		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
 			return nil, err
@@ -146,6 +153,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(partsCtx)
 	parts.Go(func() error { return s.server.Serve(partsCtx) })
 	parts.Go(func() error { return s.watcher.Run(partsCtx) })
+	parts.Go(func() error { return s.sampler.Run(partsCtx) })
 	if err := s.governor.Start(ctx); err != nil {
 		stopParts()
 		return errors.Join(err, parts.Wait())
@@ -197,11 +205,7 @@ func newDispatcher(cfg config.Sidecar, opts Options) (*httpapp.Dispatcher, error
 	})
 }
 
-func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher, watcher *health.Watcher, registerer prometheus.Registerer) (*governor.Governor, error) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		hostname = "unknown"
-	}
+func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher, watcher *health.Watcher, sampler *load.Sampler, registerer prometheus.Registerer) (*governor.Governor, error) {
 	listen, err := listenConfig(cfg.Database, "sched-sidecar")
 	if err != nil {
 		return nil, err
@@ -209,16 +213,40 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry := jobs.DefaultRetryPolicy()
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
-		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down,
+		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: sampler.Load,
 		Logger: opts.Logger, Registerer: registerer,
 		ClientID: opts.clientID,
-		Hostname: hostname, PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
+		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
 		Labels: cfg.Labels, Protocols: protocols(), Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.Slots.Start(), Ceiling: cfg.Slots.Ceiling,
 		PollInterval: cfg.PollInterval, HeartbeatInterval: cfg.HeartbeatInterval,
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,
 		Retry: retry,
 	})
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// appPID returns the process id of the app, or 0 where it isn't known (now).
+func appPID(cfg config.Sidecar, opts Options) int {
+	if opts.appPID > 0 || cfg.App.PIDFile == "" {
+		return opts.appPID
+	}
+	text, err := os.ReadFile(cfg.App.PIDFile)
+	if err != nil {
+		return 0 // it may come, or be on its way to another
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
 }
 
 func buildInfo(version string) prometheus.Collector {

@@ -46,6 +46,10 @@ func connectionFields() []Field {
 			Key: "app.secrets", NoFlag: true, Values: "whsec_ and the base64 of 24 to 64 bytes, each",
 			Doc: "Sign every delivery in the form of Standard Webhooks. While secrets are being rotated list the new and the old: each adds a signature. Empty: no signature.",
 		},
+		{
+			Key: "app.pid_file", Values: "a path, or empty",
+			Doc: "A file with the process id of the app, whose cpu and memory are then measured with those of all its descendants: its load. Read each second. Not needed for a command of run: its process is known. Empty: the app's load isn't known, and the sidecar's cgroup or machine is measured for people to look at.",
+		},
 	}
 }
 
@@ -61,7 +65,7 @@ func intakeFields() []Field {
 		},
 		{
 			Key: "labels", Values: "key: value pairs of text",
-			Doc: "What a task's selector is matched against: all of its pairs must be here. As a variable or flag: zone=a,gpu=yes.",
+			Doc: "What a task's selector is matched against: all of its pairs must be here. These come by themselves, unless they are given another value here: os and arch (as Go names them), hostname, cpus and memory_gib (what this process may use, in whole numbers), and gpu_vendor and gpu_count where there are device files of GPUs. As a variable or flag: zone=a,gpu=yes.",
 		},
 		{
 			Key: "slots.ceiling", Min: 1, Max: 5000,

@@ -48,6 +48,8 @@ type App struct {
 	// Secrets sign the requests to the app, in the form of Standard Webhooks.
 	// More than one, while they are being rotated: each adds a signature.
 	Secrets []Secret `koanf:"secrets"`
+	// PIDFile holds the process id of an app that the sidecar didn't start.
+	PIDFile string `koanf:"pid_file"`
 }
 
 // Slots bounds how many tasks run at once.
