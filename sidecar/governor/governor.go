@@ -74,6 +74,7 @@ type Governor struct {
 	promoter *promoter
 	// decisions is where every part that decides by itself says so.
 	decisions *routing.DecisionLog
+	router    *routing.Router // of the leader
 	metrics   *metrics
 	pilot     *pilot
 	client    *river.Client[pgx.Tx]
@@ -136,6 +137,7 @@ func New(config Config) (*Governor, error) {
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)
 	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, config.Registerer)
+	g.router = routing.NewRouter(config.Pool, g.workerID, g.decisions, config.Registerer)
 	g.promoter = newPromoter(g.q, config.Logger)
 	g.metrics = newMetrics(config.Registerer, g)
 	g.settler.Observe = g.metrics.observeSettle

@@ -49,11 +49,14 @@ func (g *Governor) lead(ctx context.Context) {
 	defer func() {
 		g.leading.Store(false)
 		g.metrics.leading.Set(0)
+		g.router.Reset()
 		g.config.Logger.InfoContext(context.WithoutCancel(ctx), "no longer leading the fleet")
 	}()
 	liveness := routing.NewLiveness(g.config.EvictAfter, livenessMaxGap)
+	g.router.Reset() // what it knew when it last led is old
 	healthy := true
 	for turn := 0; ; turn++ {
+		started := time.Now()
 		err := g.leadOnce(ctx, liveness, turn)
 		if ctx.Err() != nil {
 			return
@@ -62,7 +65,7 @@ func (g *Governor) lead(ctx context.Context) {
 			g.config.Logger.WarnContext(ctx, "the leader's turn failed; trying again each second", slog.Any("error", err))
 		}
 		healthy = err == nil
-		if !sleep(ctx, leadInterval) {
+		if !sleep(ctx, max(leadInterval-time.Since(started), leadInterval/10)) {
 			return
 		}
 	}
@@ -74,7 +77,7 @@ func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, tur
 	// Not done here: promoting may take long, or wait for an open transaction that
 	// inserts a unique key, and nobody could be found dead meanwhile.
 	g.promoter.expect(time.Now())
-	errs := []error{g.evictDead(ctx, liveness)}
+	errs := []error{g.evictDead(ctx, liveness), g.router.Turn(ctx)} // in this order: nothing stays assigned to an evicted one
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	errs = append(errs, g.registry.DiscoverQueues(ctx))
@@ -120,6 +123,10 @@ func (g *Governor) evict(ctx context.Context, dead routing.Beat) error {
 		return err
 	}
 	g.metrics.evictions.Inc()
+	g.decisions.Note(routing.Decision{
+		What: "evict", Subject: dead.WorkerID, To: "evicted", Reason: "its heartbeat stood still for " + g.config.EvictAfter.String(),
+		Signals: map[string]any{"tasks": len(rescued)},
+	})
 	g.config.Logger.WarnContext(ctx, "worker evicted: its heartbeat stood still",
 		slog.String("worker_id", dead.WorkerID), slog.Duration("for", g.config.EvictAfter), slog.Int("tasks", len(rescued)))
 	g.logRescued(ctx, rescued)

@@ -18,6 +18,17 @@ type Querier interface {
 	BatchList(ctx context.Context, arg BatchListParams) ([][]byte, error)
 	// The progress of one batch.
 	BatchOne(ctx context.Context, name string) ([]byte, error)
+	// What ended on either track of a queue in the last seconds: attempts, those that failed,
+	// and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
+	// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
+	CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error)
+	// All canaries. By the leader, each second.
+	CanaryRows(ctx context.Context) ([]CanaryRowsRow, error)
+	// Moves a canary, unless somebody moved it meanwhile or has the row locked. again: the hold
+	// begins anew, too.
+	CanaryStep(ctx context.Context, arg CanaryStepParams) (int64, error)
+	// Says how many canary workers a queue has. Not while somebody else has the row locked.
+	CanaryWorkers(ctx context.Context, arg CanaryWorkersParams) (int64, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
 	// Writes decisions, in the order they were made. Each second, if there are any.
@@ -115,8 +126,9 @@ type Querier interface {
 	// Tells the sidecars that assignments or the topology changed.
 	RoutingNotify(ctx context.Context, version string) error
 	// Writes what the leader found of queues, and returns whose row was written: one that
-	// somebody else has locked is passed over, and comes again in the next turn.
-	RoutingQueueState(ctx context.Context, entries []byte) ([]string, error)
+	// somebody else has locked is passed over, and comes again in the next turn. The limit
+	// is their number, which tells the planner how few they are.
+	RoutingQueueState(ctx context.Context, arg RoutingQueueStateParams) ([]string, error)
 	// Queues with configuration and the state written last: all of them, or those made or
 	// reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
 	RoutingQueues(ctx context.Context, since string) ([]RoutingQueuesRow, error)
@@ -208,6 +220,8 @@ type Querier interface {
 	TaskWhole(ctx context.Context, arg TaskWholeParams) ([]byte, error)
 	// Sets the zone in which the rest of the transaction writes times.
 	TimeZone(ctx context.Context, zone string) error
+	// The changes of some versions, in order.
+	TopologyChanges(ctx context.Context, arg TopologyChangesParams) ([]SchedTopologyChange, error)
 	// The newest topology. By a leader at its start.
 	TopologyLatest(ctx context.Context) (TopologyLatestRow, error)
 	// Writes a new version of the topology with what changed, as a whole, and keeps the
@@ -215,8 +229,12 @@ type Querier interface {
 	TopologyPut(ctx context.Context, arg TopologyPutParams) (int64, error)
 	// Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
 	TopologySeen(ctx context.Context, version int64) (int64, error)
+	// The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
+	TopologySnapshots(ctx context.Context) ([]TopologySnapshotsRow, error)
 	// Deletes old changes of the topology, bounded. By the leader, now and then.
 	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
+	// The version that held at a time. No row: none is known of then.
+	TopologyVersionAt(ctx context.Context, at time.Time) (int64, error)
 	// One heartbeat with the load. Returns the state, which an operator may have moved
 	// to draining. No row: evicted, register anew. Whether the worker polls is left to
 	// WorkerLoad: two statements under way at once might write it in the wrong order.

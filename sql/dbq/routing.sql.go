@@ -7,9 +7,208 @@ package dbq
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
+
+const canaryMeasures = `-- name: CanaryMeasures :many
+WITH completed AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+        (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
+    FROM sched.river_job AS j
+    WHERE j.state = 'completed' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    ORDER BY j.finalized_at DESC LIMIT $2::integer
+), discarded AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
+    FROM sched.river_job AS j
+    WHERE j.state = 'discarded' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    ORDER BY j.finalized_at DESC LIMIT $2::integer
+), cancelled AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+        (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
+    FROM sched.river_job AS j
+    WHERE j.state = 'cancelled' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    ORDER BY j.finalized_at DESC LIMIT $2::integer
+), retried AS (
+    SELECT a.task_id, a.worker_id
+    FROM sched.attempt_log AS a
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    ORDER BY a.ended_at DESC LIMIT $2::integer
+), ended AS (
+    SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = $3::text
+    UNION ALL
+    SELECT d.worker_id, NULL, true FROM discarded AS d WHERE d.queue = $3::text
+    UNION ALL
+    SELECT c.worker_id, NULL, true FROM cancelled AS c WHERE c.queue = $3::text AND c.failed
+    UNION ALL
+    SELECT r.worker_id, NULL, true FROM retried AS r JOIN sched.river_job AS j ON j.id = r.task_id WHERE j.queue = $3::text
+)
+SELECT coalesce(w.labels ->> 'track' = 'canary', false)::boolean AS canary, count(*)::integer AS attempts,
+    (count(*) FILTER (WHERE e.failed))::integer AS errors,
+    coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY e.milliseconds), 0)::float8 AS p95_ms
+FROM ended AS e
+LEFT JOIN sched.worker AS w ON w.id = e.worker_id
+GROUP BY 1
+`
+
+type CanaryMeasuresParams struct {
+	SinceSeconds float64
+	Max          int32
+	Queue        string
+}
+
+type CanaryMeasuresRow struct {
+	Canary   bool
+	Attempts int32
+	Errors   int32
+	P95Ms    float64
+}
+
+// What ended on either track of a queue in the last seconds: attempts, those that failed,
+// and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
+// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
+func (q *Queries) CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error) {
+	rows, err := q.db.Query(ctx, canaryMeasures, arg.SinceSeconds, arg.Max, arg.Queue)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CanaryMeasuresRow
+	for rows.Next() {
+		var i CanaryMeasuresRow
+		if err := rows.Scan(
+			&i.Canary,
+			&i.Attempts,
+			&i.Errors,
+			&i.P95Ms,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const canaryRows = `-- name: CanaryRows :many
+SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
+    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.workers, c.reason
+FROM sched.canary AS c
+ORDER BY c.queue
+`
+
+type CanaryRowsRow struct {
+	Queue             string
+	Percent           float32
+	State             string
+	Steps             []float32
+	HoldSeconds       float64
+	MaxP95Ms          float32
+	MaxErrorPoints    float32
+	MaxCpuPoints      float32
+	AbortErrorPercent float32
+	SinceSeconds      float64
+	Workers           int32
+	Reason            pgtype.Text
+}
+
+// All canaries. By the leader, each second.
+func (q *Queries) CanaryRows(ctx context.Context) ([]CanaryRowsRow, error) {
+	rows, err := q.db.Query(ctx, canaryRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CanaryRowsRow
+	for rows.Next() {
+		var i CanaryRowsRow
+		if err := rows.Scan(
+			&i.Queue,
+			&i.Percent,
+			&i.State,
+			&i.Steps,
+			&i.HoldSeconds,
+			&i.MaxP95Ms,
+			&i.MaxErrorPoints,
+			&i.MaxCpuPoints,
+			&i.AbortErrorPercent,
+			&i.SinceSeconds,
+			&i.Workers,
+			&i.Reason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const canaryStep = `-- name: CanaryStep :execrows
+UPDATE sched.canary AS c
+SET percent = $1::real, state = $2, reason = $3::text,
+    step_at = CASE WHEN $4::boolean OR c.percent <> $1::real OR c.state <> $2 THEN clock_timestamp() ELSE c.step_at END
+WHERE c.queue = (
+    SELECT l.queue FROM sched.canary AS l
+    WHERE l.queue = $5 AND l.state = 'rising' AND l.percent = $6::real
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+`
+
+type CanaryStepParams struct {
+	Percent     float32
+	State       string
+	Reason      string
+	Again       bool
+	Queue       string
+	FromPercent float32
+}
+
+// Moves a canary, unless somebody moved it meanwhile or has the row locked. again: the hold
+// begins anew, too.
+func (q *Queries) CanaryStep(ctx context.Context, arg CanaryStepParams) (int64, error) {
+	result, err := q.db.Exec(ctx, canaryStep,
+		arg.Percent,
+		arg.State,
+		arg.Reason,
+		arg.Again,
+		arg.Queue,
+		arg.FromPercent,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const canaryWorkers = `-- name: CanaryWorkers :execrows
+UPDATE sched.canary AS c
+SET workers = $1::integer
+WHERE c.queue = (
+    SELECT l.queue FROM sched.canary AS l
+    WHERE l.queue = $2
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+`
+
+type CanaryWorkersParams struct {
+	Workers int32
+	Queue   string
+}
+
+// Says how many canary workers a queue has. Not while somebody else has the row locked.
+func (q *Queries) CanaryWorkers(ctx context.Context, arg CanaryWorkersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, canaryWorkers, arg.Workers, arg.Queue)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
 
 const decisionInsert = `-- name: DecisionInsert :exec
 INSERT INTO sched.decision (at, what, subject, who, from_value, to_value, reason, signals)
@@ -237,6 +436,7 @@ WITH found AS (
         CASE WHEN jsonb_typeof(r -> 'wake') = 'array'
             THEN ARRAY(SELECT e FROM jsonb_array_elements_text(r -> 'wake') WITH ORDINALITY AS w (e, ord) ORDER BY ord) END AS wake
     FROM jsonb_array_elements($1::jsonb) AS r
+    LIMIT $2::integer
 ), held AS (
     SELECT f.name, f.pressure, f.reason, f.pending, f.load, f.workers, f.weight_total, f.free_slots, f.unroutable, f.wake
     FROM found AS f JOIN sched.queue AS l ON l.name = f.name
@@ -251,10 +451,16 @@ WHERE q.name = h.name
 RETURNING q.name
 `
 
+type RoutingQueueStateParams struct {
+	Entries []byte
+	N       int32
+}
+
 // Writes what the leader found of queues, and returns whose row was written: one that
-// somebody else has locked is passed over, and comes again in the next turn.
-func (q *Queries) RoutingQueueState(ctx context.Context, entries []byte) ([]string, error) {
-	rows, err := q.db.Query(ctx, routingQueueState, entries)
+// somebody else has locked is passed over, and comes again in the next turn. The limit
+// is their number, which tells the planner how few they are.
+func (q *Queries) RoutingQueueState(ctx context.Context, arg RoutingQueueStateParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, routingQueueState, arg.Entries, arg.N)
 	if err != nil {
 		return nil, err
 	}
@@ -439,7 +645,7 @@ func (q *Queries) RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) 
 }
 
 const routingWorkers = `-- name: RoutingWorkers :many
-SELECT w.id, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
+SELECT w.id, w.hostname, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
     w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
     (w.polling AND coalesce(w.load_at > clock_timestamp() - interval '10 seconds', false))::boolean AS polling
 FROM sched.worker AS w
@@ -449,6 +655,7 @@ ORDER BY w.id
 
 type RoutingWorkersRow struct {
 	ID           string
+	Hostname     string
 	Labels       string
 	Queues       []string
 	Protocols    []string
@@ -477,6 +684,7 @@ func (q *Queries) RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, erro
 		var i RoutingWorkersRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.Hostname,
 			&i.Labels,
 			&i.Queues,
 			&i.Protocols,
@@ -491,6 +699,46 @@ func (q *Queries) RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, erro
 			&i.Health,
 			&i.Held,
 			&i.Polling,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const topologyChanges = `-- name: TopologyChanges :many
+SELECT c.version, c.worker_id, c.at, c.what, c.before, c.after
+FROM sched.topology_change AS c
+WHERE c.version BETWEEN $1::bigint AND $2::bigint
+ORDER BY c.version, c.worker_id
+`
+
+type TopologyChangesParams struct {
+	First int64
+	Last  int64
+}
+
+// The changes of some versions, in order.
+func (q *Queries) TopologyChanges(ctx context.Context, arg TopologyChangesParams) ([]SchedTopologyChange, error) {
+	rows, err := q.db.Query(ctx, topologyChanges, arg.First, arg.Last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SchedTopologyChange
+	for rows.Next() {
+		var i SchedTopologyChange
+		if err := rows.Scan(
+			&i.Version,
+			&i.WorkerID,
+			&i.At,
+			&i.What,
+			&i.Before,
+			&i.After,
 		); err != nil {
 			return nil, err
 		}
@@ -582,6 +830,47 @@ func (q *Queries) TopologySeen(ctx context.Context, version int64) (int64, error
 	return result.RowsAffected(), nil
 }
 
+const topologySnapshots = `-- name: TopologySnapshots :many
+SELECT t.version, t.taken_at, t.sha256, t.reason, t.topology::text AS topology
+FROM sched.topology_snapshot AS t
+ORDER BY t.version DESC
+`
+
+type TopologySnapshotsRow struct {
+	Version  int64
+	TakenAt  time.Time
+	Sha256   string
+	Reason   string
+	Topology string
+}
+
+// The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
+func (q *Queries) TopologySnapshots(ctx context.Context) ([]TopologySnapshotsRow, error) {
+	rows, err := q.db.Query(ctx, topologySnapshots)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TopologySnapshotsRow
+	for rows.Next() {
+		var i TopologySnapshotsRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.TakenAt,
+			&i.Sha256,
+			&i.Reason,
+			&i.Topology,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const topologySweep = `-- name: TopologySweep :execrows
 DELETE FROM sched.topology_change AS c
 USING (
@@ -604,4 +893,20 @@ func (q *Queries) TopologySweep(ctx context.Context, arg TopologySweepParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const topologyVersionAt = `-- name: TopologyVersionAt :one
+SELECT c.version
+FROM sched.topology_change AS c
+WHERE c.at <= $1
+ORDER BY c.at DESC, c.version DESC
+LIMIT 1
+`
+
+// The version that held at a time. No row: none is known of then.
+func (q *Queries) TopologyVersionAt(ctx context.Context, at time.Time) (int64, error) {
+	row := q.db.QueryRow(ctx, topologyVersionAt, at)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
 }

@@ -12,7 +12,7 @@ FROM sched.fleet AS f;
 
 -- name: RoutingWorkers :many
 -- All live registrations with their load. By the leader, each second.
-SELECT w.id, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
+SELECT w.id, w.hostname, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
     w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
     (w.polling AND coalesce(w.load_at > clock_timestamp() - interval '10 seconds', false))::boolean AS polling
 FROM sched.worker AS w
@@ -60,7 +60,8 @@ WHERE a.worker_id = any(@workers::text[]);
 
 -- name: RoutingQueueState :many
 -- Writes what the leader found of queues, and returns whose row was written: one that
--- somebody else has locked is passed over, and comes again in the next turn.
+-- somebody else has locked is passed over, and comes again in the next turn. The limit
+-- is their number, which tells the planner how few they are.
 WITH found AS (
     SELECT r ->> 'name' AS name, r ->> 'pressure' AS pressure, r ->> 'reason' AS reason, (r ->> 'pending')::integer AS pending,
         (r ->> 'load')::real AS load, (r ->> 'workers')::integer AS workers, (r ->> 'weight_total')::bigint AS weight_total,
@@ -68,6 +69,7 @@ WITH found AS (
         CASE WHEN jsonb_typeof(r -> 'wake') = 'array'
             THEN ARRAY(SELECT e FROM jsonb_array_elements_text(r -> 'wake') WITH ORDINALITY AS w (e, ord) ORDER BY ord) END AS wake
     FROM jsonb_array_elements(@entries::jsonb) AS r
+    LIMIT @n::integer
 ), held AS (
     SELECT f.*
     FROM found AS f JOIN sched.queue AS l ON l.name = f.name
@@ -183,3 +185,95 @@ WHERE a.id IN (
     WHERE o.at < now() - make_interval(days => @keep_days::integer)
     ORDER BY o.at LIMIT @max::integer
 );
+
+-- name: TopologySnapshots :many
+-- The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
+SELECT t.version, t.taken_at, t.sha256, t.reason, t.topology::text AS topology
+FROM sched.topology_snapshot AS t
+ORDER BY t.version DESC;
+
+-- name: TopologyVersionAt :one
+-- The version that held at a time. No row: none is known of then.
+SELECT c.version
+FROM sched.topology_change AS c
+WHERE c.at <= @at
+ORDER BY c.at DESC, c.version DESC
+LIMIT 1;
+
+-- name: TopologyChanges :many
+-- The changes of some versions, in order.
+SELECT c.version, c.worker_id, c.at, c.what, c.before, c.after
+FROM sched.topology_change AS c
+WHERE c.version BETWEEN @first::bigint AND @last::bigint
+ORDER BY c.version, c.worker_id;
+
+-- name: CanaryRows :many
+-- All canaries. By the leader, each second.
+SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
+    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.workers, c.reason
+FROM sched.canary AS c
+ORDER BY c.queue;
+
+-- name: CanaryWorkers :execrows
+-- Says how many canary workers a queue has. Not while somebody else has the row locked.
+UPDATE sched.canary AS c
+SET workers = @workers::integer
+WHERE c.queue = (
+    SELECT l.queue FROM sched.canary AS l
+    WHERE l.queue = @queue
+    FOR NO KEY UPDATE SKIP LOCKED
+);
+
+-- name: CanaryStep :execrows
+-- Moves a canary, unless somebody moved it meanwhile or has the row locked. again: the hold
+-- begins anew, too.
+UPDATE sched.canary AS c
+SET percent = @percent::real, state = @state, reason = @reason::text,
+    step_at = CASE WHEN @again::boolean OR c.percent <> @percent::real OR c.state <> @state THEN clock_timestamp() ELSE c.step_at END
+WHERE c.queue = (
+    SELECT l.queue FROM sched.canary AS l
+    WHERE l.queue = @queue AND l.state = 'rising' AND l.percent = @from_percent::real
+    FOR NO KEY UPDATE SKIP LOCKED
+);
+
+-- name: CanaryMeasures :many
+-- What ended on either track of a queue in the last seconds: attempts, those that failed,
+-- and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
+-- cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
+WITH completed AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+        (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
+    FROM sched.river_job AS j
+    WHERE j.state = 'completed' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    ORDER BY j.finalized_at DESC LIMIT @max::integer
+), discarded AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
+    FROM sched.river_job AS j
+    WHERE j.state = 'discarded' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    ORDER BY j.finalized_at DESC LIMIT @max::integer
+), cancelled AS (
+    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+        (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
+    FROM sched.river_job AS j
+    WHERE j.state = 'cancelled' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    ORDER BY j.finalized_at DESC LIMIT @max::integer
+), retried AS (
+    SELECT a.task_id, a.worker_id
+    FROM sched.attempt_log AS a
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    ORDER BY a.ended_at DESC LIMIT @max::integer
+), ended AS (
+    SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = @queue::text
+    UNION ALL
+    SELECT d.worker_id, NULL, true FROM discarded AS d WHERE d.queue = @queue::text
+    UNION ALL
+    SELECT c.worker_id, NULL, true FROM cancelled AS c WHERE c.queue = @queue::text AND c.failed
+    UNION ALL
+    SELECT r.worker_id, NULL, true FROM retried AS r JOIN sched.river_job AS j ON j.id = r.task_id WHERE j.queue = @queue::text
+)
+SELECT coalesce(w.labels ->> 'track' = 'canary', false)::boolean AS canary, count(*)::integer AS attempts,
+    (count(*) FILTER (WHERE e.failed))::integer AS errors,
+    coalesce(percentile_cont(0.95) WITHIN GROUP (ORDER BY e.milliseconds), 0)::float8 AS p95_ms
+FROM ended AS e
+LEFT JOIN sched.worker AS w ON w.id = e.worker_id
+GROUP BY 1;

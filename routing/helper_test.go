@@ -1,0 +1,14 @@
+package routing_test
+
+import (
+	"context"
+	"testing"
+)
+
+// contextThatEnds returns one that is over: what has arrived by now counts.
+func contextThatEnds(t *testing.T) (context.Context, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx, cancel
+}
