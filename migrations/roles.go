@@ -157,7 +157,7 @@ func auditorFunctions() []string {
 
 // readOnlyTables are those that a sidecar has no business writing to.
 func readOnlyTables() []string {
-	return []string{"contract", "kind", "setting", "goose_db_version", "river_migration"}
+	return []string{"contract", "kind", "schedule", "setting", "goose_db_version", "river_migration"}
 }
 
 // ownershipSQL lists the statements that give to the owner role what this login

@@ -299,6 +299,46 @@ CREATE TABLE sched.river_queue (
     CONSTRAINT river_queue_pkey PRIMARY KEY (name)
 );
 
+CREATE TABLE sched.schedule (
+    name text NOT NULL,
+    description text,
+    cron text NOT NULL,
+    timezone text DEFAULT 'UTC'::text NOT NULL,
+    kind text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue text,
+    selector jsonb,
+    protocol text,
+    priority smallint,
+    timeout interval,
+    max_attempts integer,
+    overlap boolean DEFAULT true NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
+    pinned boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_by text DEFAULT SESSION_USER NOT NULL,
+    next_run_at timestamp with time zone,
+    last_due_at timestamp with time zone,
+    last_run_at timestamp with time zone,
+    last_task_id bigint,
+    waiting_since timestamp with time zone,
+    waiting_reason text,
+    error text,
+    CONSTRAINT schedule_pkey PRIMARY KEY (name),
+    CONSTRAINT schedule_cron_check CHECK (((char_length(cron) >= 1) AND (char_length(cron) <= 200))),
+    CONSTRAINT schedule_description_check CHECK (((char_length(description) >= 1) AND (char_length(description) <= 1000))),
+    CONSTRAINT schedule_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 127) AND ((kind COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'::text))),
+    CONSTRAINT schedule_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 32767))),
+    CONSTRAINT schedule_name_check CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 100)) AND ((name COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$'::text))),
+    CONSTRAINT schedule_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT schedule_protocol_check CHECK ((protocol = ANY (ARRAY['any'::text, 'http'::text, 'grpc'::text, 'exec'::text]))),
+    CONSTRAINT schedule_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 100) AND ((queue COLLATE "C") ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'::text))),
+    CONSTRAINT schedule_selector_check CHECK ((jsonb_typeof(selector) = 'object'::text)),
+    CONSTRAINT schedule_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '7 days'::interval))),
+    CONSTRAINT schedule_timezone_check CHECK (((char_length(timezone) >= 1) AND (char_length(timezone) <= 100)))
+) WITH (fillfactor=50);
+
 CREATE TABLE sched.setting (
     key text NOT NULL,
     value jsonb NOT NULL,
@@ -1516,6 +1556,30 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.mark_schedule(name text, cron text, timezone text, due timestamp with time zone, next timestamp with time zone, waiting text, error text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+    UPDATE sched.schedule AS s
+    SET next_run_at = mark_schedule.next,
+        waiting_since = CASE WHEN mark_schedule.waiting IS NOT NULL THEN coalesce(s.waiting_since, clock_timestamp()) END,
+        waiting_reason = mark_schedule.waiting,
+        error = mark_schedule.error
+    FROM (
+        SELECT l.name FROM sched.schedule AS l
+        WHERE l.name = mark_schedule.name AND l.cron = mark_schedule.cron AND l.timezone = mark_schedule.timezone
+            AND l.next_run_at IS NOT DISTINCT FROM mark_schedule.due AND NOT l.paused AND l.error IS NULL
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS locked
+    WHERE s.name = locked.name;
+    RETURN FOUND;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.new_task(kind text, args jsonb, queue text, priority integer, run_at timestamp with time zone, selector jsonb, protocol text, unique_key text, max_attempts integer, timeout interval, batch text, headers jsonb)
  RETURNS sched.new_task
  LANGUAGE plpgsql
@@ -1985,6 +2049,111 @@ AS $function$
     END = 1;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.run_due_schedule(name text, cron text, timezone text, due timestamp with time zone, next timestamp with time zone, OUT outcome text, OUT task_id bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    s   sched.schedule;
+    red record;
+BEGIN
+    SELECT l.* INTO s FROM sched.schedule AS l
+    WHERE l.name = run_due_schedule.name AND l.cron = run_due_schedule.cron AND l.timezone = run_due_schedule.timezone
+        AND l.next_run_at = run_due_schedule.due AND NOT l.paused AND l.error IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        outcome := 'passed';
+        RETURN;
+    END IF;
+    -- An old level says nothing: nobody leads.
+    SELECT q.name, q.pressure_reason INTO red
+    FROM sched.queue AS q, sched.fleet AS f
+    WHERE q.pressure = 'red' AND f.computed_at > clock_timestamp() - interval '5 seconds'
+        AND q.name = (
+            SELECT sched.queue_name(
+                coalesce(s.queue, max(k.queue), 'default'), coalesce(s.selector, max(k.selector::text)::jsonb, '{}'),
+                coalesce(s.protocol, max(k.protocol), 'any'))
+            FROM sched.kind AS k WHERE k.kind = s.kind
+        );
+    IF FOUND THEN
+        UPDATE sched.schedule AS w
+        SET waiting_since = coalesce(w.waiting_since, clock_timestamp()),
+            waiting_reason = format('queue %s is red', red.name) || coalesce(': ' || red.pressure_reason, '')
+        WHERE w.name = s.name
+            AND w.waiting_reason IS DISTINCT FROM format('queue %s is red', red.name) || coalesce(': ' || red.pressure_reason, '');
+        outcome := 'waiting';
+        RETURN;
+    END IF;
+    task_id := sched.schedule_task(s, s.next_run_at);
+    UPDATE sched.schedule AS r
+    SET next_run_at = run_due_schedule.next, last_due_at = s.next_run_at, last_run_at = clock_timestamp(),
+        last_task_id = run_due_schedule.task_id, waiting_since = NULL, waiting_reason = NULL
+    WHERE r.name = s.name;
+    outcome := 'ran';
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.run_schedule(name text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    s        sched.schedule;
+    new_task bigint;
+BEGIN
+    SELECT l.* INTO s FROM sched.schedule AS l WHERE l.name = run_schedule.name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'SC404',
+            MESSAGE = format('sched.run_schedule: there is no schedule %L', run_schedule.name),
+            HINT = 'SELECT name FROM sched.schedule lists them';
+    END IF;
+    new_task := sched.schedule_task(s, clock_timestamp());
+    UPDATE sched.schedule AS r SET last_run_at = clock_timestamp(), last_task_id = new_task WHERE r.name = s.name;
+    INSERT INTO sched.operator_action (action, object_type, object, after)
+    VALUES ('run', 'schedule', s.name, jsonb_build_object('task_id', new_task));
+    RETURN new_task;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.schedule_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    IF (OLD.cron, OLD.timezone) IS DISTINCT FROM (NEW.cron, NEW.timezone) OR NEW.paused OR OLD.paused THEN
+        NEW.next_run_at := NULL;
+    END IF;
+    NEW.error := NULL;
+    NEW.waiting_since := NULL;
+    NEW.waiting_reason := NULL;
+    RETURN NEW;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.schedule_task(schedule sched.schedule, due timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    RETURN sched.enqueue(
+        kind => schedule.kind, args => schedule.args, queue => schedule.queue, priority => schedule.priority::integer,
+        selector => schedule.selector, protocol => schedule.protocol, max_attempts => schedule.max_attempts, timeout => schedule.timeout,
+        unique_key => CASE WHEN NOT schedule.overlap THEN 'schedule:' || schedule.name END,
+        headers => jsonb_build_object(
+            'Schedule', schedule.name,
+            'Schedule-Due', to_char(schedule_task.due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')));
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.setting_stamp()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2122,6 +2291,7 @@ CREATE INDEX sched_river_job_available ON sched.river_job USING btree (queue, pr
 CREATE INDEX sched_river_job_batch ON sched.river_job USING btree (((metadata ->> 'sched:batch'::text))) WHERE ((metadata ->> 'sched:batch'::text) IS NOT NULL);
 CREATE INDEX sched_river_job_due ON sched.river_job USING btree (scheduled_at, id) WHERE (state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state]));
 CREATE INDEX sched_river_job_status_start ON sched.river_job USING btree (state, attempted_at);
+CREATE INDEX schedule_next_index ON sched.schedule USING btree (next_run_at) WHERE ((NOT paused) AND (error IS NULL));
 CREATE INDEX topology_change_at_index ON sched.topology_change USING btree (at);
 
 -- Views
@@ -2421,6 +2591,11 @@ CREATE TRIGGER queue_reconfigured BEFORE UPDATE OF base, selector, protocol, str
 CREATE TRIGGER river_queue_operator_delete AFTER DELETE ON sched.river_queue FOR EACH ROW WHEN (old.paused_at IS NOT NULL) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
 CREATE TRIGGER river_queue_operator_insert AFTER INSERT ON sched.river_queue FOR EACH ROW WHEN (new.paused_at IS NOT NULL) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
 CREATE TRIGGER river_queue_operator_update AFTER UPDATE OF paused_at ON sched.river_queue FOR EACH ROW WHEN (old.paused_at IS DISTINCT FROM new.paused_at) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
+CREATE TRIGGER schedule_changed BEFORE UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.cron IS DISTINCT FROM new.cron OR old.timezone IS DISTINCT FROM new.timezone OR old.kind IS DISTINCT FROM new.kind OR old.args IS DISTINCT FROM new.args OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.overlap IS DISTINCT FROM new.overlap OR old.paused IS DISTINCT FROM new.paused OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.schedule_changed();
+CREATE TRIGGER schedule_operator_delete AFTER DELETE ON sched.schedule FOR EACH ROW EXECUTE FUNCTION sched.operator_change('schedule', 'name', 'description,cron,timezone,kind,args,queue,selector,protocol,priority,timeout,max_attempts,overlap,paused,pinned');
+CREATE TRIGGER schedule_operator_insert AFTER INSERT ON sched.schedule FOR EACH ROW EXECUTE FUNCTION sched.operator_change('schedule', 'name', 'description,cron,timezone,kind,args,queue,selector,protocol,priority,timeout,max_attempts,overlap,paused,pinned');
+CREATE TRIGGER schedule_operator_update AFTER UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.cron IS DISTINCT FROM new.cron OR old.timezone IS DISTINCT FROM new.timezone OR old.kind IS DISTINCT FROM new.kind OR old.args IS DISTINCT FROM new.args OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.overlap IS DISTINCT FROM new.overlap OR old.paused IS DISTINCT FROM new.paused OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('schedule', 'name', 'description,cron,timezone,kind,args,queue,selector,protocol,priority,timeout,max_attempts,overlap,paused,pinned');
+CREATE TRIGGER schedule_stamp BEFORE INSERT OR UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 CREATE TRIGGER setting_operator_delete AFTER DELETE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW WHEN (old.value IS DISTINCT FROM new.value OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
@@ -2698,6 +2873,33 @@ COMMENT ON INDEX sched.sched_river_job_available IS 'The claim: waiting tasks of
 COMMENT ON INDEX sched.sched_river_job_batch IS 'sched.task and sched.batch by batch.';
 COMMENT ON INDEX sched.sched_river_job_due IS 'The promoter: tasks with a time, the next one first.';
 COMMENT ON INDEX sched.sched_river_job_status_start IS 'sched.task by status and start_time; running tasks of the sweeps.';
+COMMENT ON TABLE sched.schedule IS 'Periodic tasks: what is enqueued, and when. The leader enqueues what is due; times that passed while nobody led, or while the queue was red, are made up for by one task.';
+COMMENT ON COLUMN sched.schedule.name IS 'Name.';
+COMMENT ON COLUMN sched.schedule.description IS 'What it is, for people.';
+COMMENT ON COLUMN sched.schedule.cron IS 'When: five fields (minute, hour, day of month, month, day of week), @hourly, @daily, @weekly, @monthly, @yearly or @every with a duration.';
+COMMENT ON COLUMN sched.schedule.timezone IS 'Whose clock cron means: a name such as Europe/Berlin.';
+COMMENT ON COLUMN sched.schedule.kind IS 'Kind of its tasks.';
+COMMENT ON COLUMN sched.schedule.args IS 'Their args.';
+COMMENT ON COLUMN sched.schedule.queue IS 'Their queue (base name). NULL here and below: the kind''s default, else the global one.';
+COMMENT ON COLUMN sched.schedule.selector IS 'Labels that their workers must carry, as an object of strings.';
+COMMENT ON COLUMN sched.schedule.protocol IS 'Protocol that their workers must speak: any, http, grpc or exec.';
+COMMENT ON COLUMN sched.schedule.priority IS 'Their priority: 1 starts first, 4 last.';
+COMMENT ON COLUMN sched.schedule.timeout IS 'Time that an attempt may take; above 0, up to 7 days.';
+COMMENT ON COLUMN sched.schedule.max_attempts IS 'Attempts after which a failing task is discarded, 1 to 32767.';
+COMMENT ON COLUMN sched.schedule.overlap IS 'Whether a task is enqueued while the one before it is unfinished.';
+COMMENT ON COLUMN sched.schedule.paused IS 'Nothing is enqueued. Times that pass meanwhile are not made up for.';
+COMMENT ON COLUMN sched.schedule.pinned IS 'An operator''s row: sched apply never changes it.';
+COMMENT ON COLUMN sched.schedule.created_at IS 'When the row was made.';
+COMMENT ON COLUMN sched.schedule.updated_at IS 'When somebody last changed it; the leader''s marks don''t count.';
+COMMENT ON COLUMN sched.schedule.updated_by IS 'Login role that last changed it.';
+COMMENT ON COLUMN sched.schedule.next_run_at IS 'When it is due next. NULL: the leader has yet to work it out. The leader marks this and the columns below.';
+COMMENT ON COLUMN sched.schedule.last_due_at IS 'The time that the last task was for.';
+COMMENT ON COLUMN sched.schedule.last_run_at IS 'When the last task was enqueued.';
+COMMENT ON COLUMN sched.schedule.last_task_id IS 'That task.';
+COMMENT ON COLUMN sched.schedule.waiting_since IS 'Since when it is due and not enqueued. NULL: it isn''t.';
+COMMENT ON COLUMN sched.schedule.waiting_reason IS 'Why not, in words.';
+COMMENT ON COLUMN sched.schedule.error IS 'What is wrong with it. Nothing is enqueued until somebody changes the row. NULL: nothing.';
+COMMENT ON INDEX sched.schedule_next_index IS 'What is due.';
 COMMENT ON TABLE sched.setting IS 'Settings that every sidecar and every enqueue must agree on. Change one with UPDATE sched.setting SET value = ... WHERE key = ...; it holds from the next call on.';
 COMMENT ON COLUMN sched.setting.key IS 'Name of the setting.';
 COMMENT ON COLUMN sched.setting.value IS 'Its value as JSON.';
@@ -2817,6 +3019,7 @@ COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: th
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.finish_task_action() IS 'Internal: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
+COMMENT ON FUNCTION sched.mark_schedule(text,text,text,timestamp with time zone,timestamp with time zone,text,text) IS 'Internal: by the leader: when a schedule is due next, why it waits, or what is wrong with it.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
@@ -2833,6 +3036,10 @@ COMMENT ON FUNCTION sched.queue_reconfigured() IS 'Internal: marks a queue that 
 COMMENT ON FUNCTION sched.refuse_lease(bigint,text) IS 'Internal: raises SC404 or SC409 with what became of an attempt whose lease is lost.';
 COMMENT ON FUNCTION sched.retry(bigint) IS 'Makes a waiting or ended task run again now, with one more attempt if all are spent. SC404 unknown, SC423 running, SC410 unique key taken by another unfinished task.';
 COMMENT ON FUNCTION sched.river_job_state_in_bitmask(bit,sched.river_job_state) IS 'River''s: whether a unique key holds in a status. Predicate of river_job_unique_idx.';
+COMMENT ON FUNCTION sched.run_due_schedule(text,text,text,timestamp with time zone,timestamp with time zone) IS 'Internal: by the leader: enqueues what a schedule is due for, unless its queue is red.';
+COMMENT ON FUNCTION sched.run_schedule(text) IS 'Enqueues a schedule''s task now, beside its times, and returns its id.';
+COMMENT ON FUNCTION sched.schedule_changed() IS 'Trigger of sched.schedule: clears what the leader marked when somebody changes a row.';
+COMMENT ON FUNCTION sched.schedule_task(sched.schedule,timestamp with time zone) IS 'Internal: enqueues a schedule''s task.';
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
@@ -2856,6 +3063,11 @@ COMMENT ON TRIGGER queue_reconfigured ON sched.queue IS 'Keeps config_xid.';
 COMMENT ON TRIGGER river_queue_operator_delete ON sched.river_queue IS 'Logs who removes one.';
 COMMENT ON TRIGGER river_queue_operator_insert ON sched.river_queue IS 'Logs who adds one.';
 COMMENT ON TRIGGER river_queue_operator_update ON sched.river_queue IS 'Logs who changes one.';
+COMMENT ON TRIGGER schedule_changed ON sched.schedule IS 'Clears what the leader marked.';
+COMMENT ON TRIGGER schedule_operator_delete ON sched.schedule IS 'Logs who removes one.';
+COMMENT ON TRIGGER schedule_operator_insert ON sched.schedule IS 'Logs who adds one.';
+COMMENT ON TRIGGER schedule_operator_update ON sched.schedule IS 'Logs who changes one.';
+COMMENT ON TRIGGER schedule_stamp ON sched.schedule IS 'Stamps updated_at and updated_by.';
 COMMENT ON TRIGGER setting_operator_delete ON sched.setting IS 'Logs who removes one.';
 COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
 COMMENT ON TRIGGER setting_operator_update ON sched.setting IS 'Logs who changes one.';

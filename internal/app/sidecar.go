@@ -20,6 +20,7 @@ import (
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/migrations"
 	"github.com/sched-sidecar/sched/routing"
+	"github.com/sched-sidecar/sched/schedule"
 	"github.com/sched-sidecar/sched/sidecar/admin"
 	"github.com/sched-sidecar/sched/sidecar/governor"
 	"github.com/sched-sidecar/sched/sidecar/health"
@@ -214,7 +215,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
 		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: sampler.Load,
-		Logger: opts.Logger, Registerer: registerer,
+		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, registerer, opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
 		Labels: cfg.Labels, Protocols: protocols(), Queues: cfg.Queues, Kinds: cfg.Kinds,

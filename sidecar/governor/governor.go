@@ -39,6 +39,9 @@ type Config struct {
 	// (0 to 100); zeros for what isn't known. Optional.
 	Load func() (cpu, mem, percent float64)
 
+	// Schedules enqueue periodic tasks while this sidecar leads. Optional.
+	Schedules Schedules
+
 	// OnAppDown is told when the app took no connection for a task, and why. It
 	// should put a hold on before it returns. Optional.
 	OnAppDown func(reason string)
@@ -62,6 +65,12 @@ type Config struct {
 	EvictAfter        time.Duration // a worker's heartbeat stood still: it is dead
 	DefaultTimeout    time.Duration // of a task that names none; 0: none
 	Retry             jobs.RetryPolicy
+}
+
+// Schedules are the periodic tasks of a fleet.
+type Schedules interface {
+	Turn(ctx context.Context) error // enqueues what is due
+	Rest()                          // somebody else leads now
 }
 
 // Governor claims tasks, has them dispatched, and settles them, within limits

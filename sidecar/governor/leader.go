@@ -50,6 +50,9 @@ func (g *Governor) lead(ctx context.Context) {
 		g.leading.Store(false)
 		g.metrics.leading.Set(0)
 		g.router.Reset()
+		if g.config.Schedules != nil {
+			g.config.Schedules.Rest()
+		}
 		g.config.Logger.InfoContext(context.WithoutCancel(ctx), "no longer leading the fleet")
 	}()
 	liveness := routing.NewLiveness(g.config.EvictAfter, livenessMaxGap)
@@ -77,7 +80,8 @@ func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, tur
 	// Not done here: promoting may take long, or wait for an open transaction that
 	// inserts a unique key, and nobody could be found dead meanwhile.
 	g.promoter.expect(time.Now())
-	errs := []error{g.evictDead(ctx, liveness), g.router.Turn(ctx)} // in this order: nothing stays assigned to an evicted one
+	// In this order: nothing stays assigned to an evicted one, and the pressure that schedules wait for is of now.
+	errs := []error{g.evictDead(ctx, liveness), g.router.Turn(ctx), g.runSchedules(ctx)}
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
 	errs = append(errs, g.registry.DiscoverQueues(ctx))
@@ -90,6 +94,16 @@ func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, tur
 		errs = append(errs, g.registry.Forget(ctx, forgetAfter))
 	}
 	return errors.Join(errs...)
+}
+
+// runSchedules enqueues the periodic tasks that are due.
+func (g *Governor) runSchedules(ctx context.Context) error {
+	if g.config.Schedules == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	return g.config.Schedules.Turn(ctx)
 }
 
 // evictDead evicts the workers whose heartbeat stood still for long enough. One

@@ -142,6 +142,17 @@ type Querier interface {
 	RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) ([]RoutingWaitingRow, error)
 	// All live registrations with their load. By the leader, each second.
 	RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error)
+	// How many schedules wait, and how many have an error. By the leader, each second.
+	ScheduleCount(ctx context.Context) (ScheduleCountRow, error)
+	// Schedules whose time has come, and those without a time yet, with the database's
+	// clock. By the leader, each second.
+	ScheduleDue(ctx context.Context, maxSchedules int32) ([]ScheduleDueRow, error)
+	// Writes down the next time of a schedule, why it waits, or what is wrong with it;
+	// false: it changed meanwhile. By the leader.
+	ScheduleMark(ctx context.Context, arg ScheduleMarkParams) (bool, error)
+	// Enqueues the task of a schedule that is due and moves it on, or marks that it
+	// waits. By the leader.
+	ScheduleRunDue(ctx context.Context, arg ScheduleRunDueParams) (ScheduleRunDueRow, error)
 	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
 	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority

@@ -151,7 +151,7 @@ func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, until
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Env, data)
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
-	p.await(t, "\n  export DSN=")
+	p.awaitWithin(t, 5*time.Minute, "\n  export DSN=") // it may compile everything first
 	untilUp = time.Since(begun)
 
 	begun = time.Now()
@@ -198,7 +198,7 @@ func followUse(t *testing.T, dir string, blocks []string) {
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Env, "PORT="+ownPort, "SCHED_ADMIN_ADDR=127.0.0.1:0")
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
-	p.await(t, "sidecar ready")
+	p.awaitWithin(t, 5*time.Minute, "sidecar ready") // it may compile everything first
 
 	out, err := shell(t, dir, blocks[1])
 	require.NoError(t, err, out)

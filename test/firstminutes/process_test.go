@@ -102,6 +102,11 @@ func (p *program) press(sig syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pi
 
 func (p *program) await(t *testing.T, text string) {
 	t.Helper()
+	p.awaitWithin(t, patience, text)
+}
+
+func (p *program) awaitWithin(t *testing.T, limit time.Duration, text string) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		select {
 		case <-p.exited:
@@ -109,7 +114,7 @@ func (p *program) await(t *testing.T, text string) {
 		default:
 			return strings.Contains(p.out.String(), text)
 		}
-	}, patience, 20*time.Millisecond)
+	}, limit, 20*time.Millisecond)
 	require.Contains(t, p.out.String(), text)
 }
 

@@ -196,10 +196,7 @@ func (d database) worst(t *testing.T, visit func() (ui *riverUI, leave func()), 
 		spent, waited := make([]float64, rounds), make([]float64, rounds)
 		for i := range rounds {
 			ui, leave := visit()
-			before, started := d.cpu(t), time.Now()
-			ui.do(t, r.method, r.path, r.body)
-			waited[i] = float64(time.Since(started).Microseconds()) / 1000
-			spent[i] = d.cpu(t) - before
+			spent[i], waited[i] = d.measure(t, ui, r)
 			leave()
 		}
 		slices.Sort(spent)
@@ -210,6 +207,24 @@ func (d database) worst(t *testing.T, visit func() (ui *riverUI, leave func()), 
 	}
 	cpu.OK, wait.OK = cpu.Value <= usable, wait.Value <= patient
 	return []figure{cpu, wait}
+}
+
+// measure sends a request, and again where River UI itself gave up: after 10 s,
+// which a machine that is much too busy brings it to. That counts as waiting.
+func (d database) measure(t *testing.T, ui *riverUI, r request) (spent, waited float64) {
+	t.Helper()
+	const tries = 5
+	started := time.Now()
+	for try := 1; ; try++ {
+		before := d.cpu(t)
+		status, reply := ui.send(t, r.method, r.path, r.body)
+		if status == http.StatusServiceUnavailable && try < tries {
+			t.Logf("%s %s: River UI gave up: the machine is busy", r.method, r.path)
+			continue
+		}
+		require.Equal(t, http.StatusOK, status, "%s %s: %s", r.method, r.path, reply)
+		return d.cpu(t) - before, float64(time.Since(started).Microseconds()) / 1000
+	}
 }
 
 // requireDocumented holds docs/verify.md to the figures, and the other way round.
