@@ -133,7 +133,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, task *dispatch.Task) jobs.Out
 // unanswered is the outcome of an attempt without a whole response.
 func (d *Dispatcher) unanswered(ctx context.Context, err error, start time.Time) jobs.Outcome {
 	if ctx.Err() != nil {
-		return ended(context.Cause(ctx), d.clock().Sub(start))
+		return dispatch.Interrupted(context.Cause(ctx), d.clock().Sub(start), "an answer from the app")
 	}
 	text := answer.Text(d.noAnswer(err).Error(), errorBytes)
 	if neverSent(err) {

@@ -6,7 +6,7 @@
 //
 // The status decides ([outcomeOf], a pure function); the body is the output of
 // a completed task, or goes into the error text. When the context of
-// [Dispatcher.Dispatch] ends first, its cause decides ([ended]) and the request
+// [Dispatcher.Dispatch] ends first, its cause decides ([dispatch.Interrupted]) and the request
 // is cancelled, so that the app sees the disconnect. An answer that was
 // received whole counts even if the context ended a moment later.
 //
