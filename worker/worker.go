@@ -317,12 +317,13 @@ func (c *client) start(t *workerv1.Task) {
 	c.handlers.Go(func() {
 		defer stop()
 		defer cancel(nil)
-		c.finish(k, resultOf(c.handle(ctx, task)))
+		output, err := c.handle(ctx, task)
+		c.finish(k, resultOf(task, output, err))
 	})
 }
 
 // handle calls the handler, and makes a panic an error.
-func (c *client) handle(ctx context.Context, task *Task) (_ *Task, output any, err error) {
+func (c *client) handle(ctx context.Context, task *Task) (output any, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			c.options.Logger.ErrorContext(ctx, "handler panicked", slog.String("kind", task.Kind), slog.Int64("task_id", task.ID),
@@ -332,10 +333,9 @@ func (c *client) handle(ctx context.Context, task *Task) (_ *Task, output any, e
 	}()
 	handler := c.options.Handlers[task.Kind]
 	if handler == nil {
-		return task, nil, errUnknownKind
+		return nil, errUnknownKind
 	}
-	output, err = handler(ctx, task)
-	return task, output, err
+	return handler(ctx, task)
 }
 
 // finish queues the result of a task, unless it was taken away.
