@@ -49,7 +49,7 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func runBesideApp(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	warnOfStranger(ctx, cfg, opts)
 	command := *opts.App
-	command.Env = withPort(command.Env, cfg.App.URL)
+	command.Env = withAddress(command.Env, cfg.App)
 	app, err := supervise.Start(command)
 	if err != nil {
 		var cause *supervise.StartError
@@ -166,7 +166,10 @@ func appGraceOf(grace time.Duration) time.Duration {
 // warnOfStranger says that somebody answers at the app's URL before the command
 // is started: it would get the tasks.
 func warnOfStranger(ctx context.Context, cfg config.Sidecar, opts Options) {
-	dispatcher, err := newDispatcher(cfg, opts)
+	if cfg.App.Protocol != config.ProtocolHTTP {
+		return // the app comes to the sidecar
+	}
+	dispatcher, err := newHTTP(cfg, opts)
 	if err != nil {
 		return // the sidecar says it
 	}
@@ -177,16 +180,20 @@ func warnOfStranger(ctx context.Context, cfg config.Sidecar, opts Options) {
 	}
 }
 
-// withPort adds PORT, the port of the app's URL, unless the environment has it.
-func withPort(environ []string, appURL string) []string {
+// withAddress adds where the two meet, unless the environment has it: PORT, the
+// port of the app's URL, or SCHED_TARGET, where the app opens its session.
+func withAddress(environ []string, app config.App) []string {
 	if environ == nil {
 		environ = os.Environ()
 	}
-	port := PortOf(appURL)
-	if port == "" || slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, "PORT=") }) {
+	name, value := "PORT", PortOf(app.URL)
+	if app.Protocol == config.ProtocolGRPC {
+		name, value = "SCHED_TARGET", app.Listen
+	}
+	if value == "" || slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
 		return environ
 	}
-	return append(slices.Clip(environ), "PORT="+port)
+	return append(slices.Clip(environ), name+"="+value)
 }
 
 // PortOf is the TCP port of the app's URL; empty for a Unix socket.

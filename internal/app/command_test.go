@@ -335,14 +335,16 @@ func TestPortIsTheAppURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://127.0.0.1:3000/tasks": "PORT=3000", "https://app": "PORT=443", "http://[::1]": "PORT=80", "unix:///run/app.sock:/x": "",
 	} {
-		got := withPort([]string{"A=b"}, url)
+		got := withAddress([]string{"A=b"}, config.App{URL: url})
 		if want == "" {
 			require.Equal(t, []string{"A=b"}, got, url)
 		} else {
 			require.Equal(t, []string{"A=b", want}, got, url)
 		}
 	}
-	require.Equal(t, []string{"PORT=1"}, withPort([]string{"PORT=1"}, "http://127.0.0.1:3000"), "the user knows better")
+	require.Equal(t, []string{"PORT=1"}, withAddress([]string{"PORT=1"}, config.App{URL: "http://127.0.0.1:3000"}), "the user knows better")
+	require.Equal(t, []string{"A=b", "SCHED_TARGET=unix:///run/s.sock"},
+		withAddress([]string{"A=b"}, config.App{Protocol: config.ProtocolGRPC, Listen: "unix:///run/s.sock"}))
 }
 
 func TestUntilEmpty(t *testing.T) {
@@ -358,7 +360,7 @@ func TestUntilEmpty(t *testing.T) {
 			}
 			later := r.enqueue(t, "'ok', run_at => now() + interval '1 hour'")
 			if !withApp {
-				app, err := supervise.Start(supervise.Command{Args: r.opts.App.Args, Dir: r.dir, Env: withPort(r.opts.App.Env, r.url)})
+				app, err := supervise.Start(supervise.Command{Args: r.opts.App.Args, Dir: r.dir, Env: withAddress(r.opts.App.Env, config.App{URL: r.url})})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, app.Stop(context.Background(), syscall.SIGTERM)) })
 				r.opts.App = nil

@@ -35,7 +35,7 @@ type remaining struct {
 func newRemaining(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, gov *governor.Governor) (*remaining, error) {
 	watcher, err := remainder.New(remainder.Config{
 		DB: pool, Queues: routing.NewRegistry(pool), Sidecar: status{gov}, ClientID: opts.clientID,
-		Labels: cfg.Labels, Protocols: protocols(), Bases: cfg.Queues, Kinds: cfg.Kinds, Logger: opts.Logger,
+		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Bases: cfg.Queues, Kinds: cfg.Kinds, Logger: opts.Logger,
 	})
 	return &remaining{watcher}, err
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/governor"
 	"github.com/sched-sidecar/sched/sidecar/health"
 	"github.com/sched-sidecar/sched/sidecar/host"
-	"github.com/sched-sidecar/sched/sidecar/httpapp"
 	"github.com/sched-sidecar/sched/sidecar/load"
 	"github.com/sched-sidecar/sched/sidecar/taskapi"
 )
@@ -95,12 +94,12 @@ func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	if err := migrations.CheckContract(ctx, pool); err != nil {
 		return err
 	}
-	dispatcher, err := newDispatcher(cfg, opts)
+	link, err := newLink(ctx, cfg, opts)
 	if err != nil {
 		return err
 	}
-	defer dispatcher.Close()
-	s, err := newSidecar(ctx, cfg, opts, pool, dispatcher)
+	defer link.close()
+	s, err := newSidecar(ctx, cfg, opts, pool, link)
 	if err != nil {
 		return err
 	}
@@ -111,6 +110,7 @@ func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 type sidecar struct {
 	cfg       config.Sidecar
 	opts      Options
+	link      *link
 	watcher   *health.Watcher
 	sampler   *load.Sampler
 	governor  *governor.Governor
@@ -118,18 +118,19 @@ type sidecar struct {
 	remaining *remaining // nil: it runs until it is stopped
 }
 
-func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher) (*sidecar, error) {
+func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link) (*sidecar, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		buildInfo(opts.Version))
-	watcher := health.NewWatcher(dispatcher, probeInterval, opts.Logger)
+	watcher := health.NewWatcher(link, probeInterval, opts.Logger)
 	sampler := load.NewSampler(load.Config{PID: func() int { return appPID(cfg, opts) }})
-	gov, err := newGovernor(cfg, opts, pool, dispatcher, watcher, sampler, registry)
+	gov, err := newGovernor(cfg, opts, pool, link, watcher, sampler, registry)
 	if err != nil {
 		return nil, err
 	}
+	link.bind(gov, sampler.Report)
 	watcher.Guard(gov)
-	s := &sidecar{cfg: cfg, opts: opts, watcher: watcher, sampler: sampler, governor: gov}
+	s := &sidecar{cfg: cfg, opts: opts, link: link, watcher: watcher, sampler: sampler, governor: gov}
 	if opts.UntilEmpty {
 		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
 			return nil, err
@@ -155,11 +156,14 @@ func (s *sidecar) run(ctx context.Context) error {
 	parts.Go(func() error { return s.server.Serve(partsCtx) })
 	parts.Go(func() error { return s.watcher.Run(partsCtx) })
 	parts.Go(func() error { return s.sampler.Run(partsCtx) })
+	if s.link.serve != nil {
+		parts.Go(func() error { return s.link.serve(partsCtx) })
+	}
 	if err := s.governor.Start(ctx); err != nil {
 		stopParts()
 		return errors.Join(err, parts.Wait())
 	}
-	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("app", s.cfg.App.URL),
+	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("app", s.cfg.App.Address()),
 		slog.String("worker_id", s.governor.Status().WorkerID), slog.Int("slots", s.cfg.Slots.Start()))
 	if s.remaining != nil {
 		ctx = s.remaining.watch(ctx, partsCtx, parts)
@@ -182,6 +186,9 @@ func (s *sidecar) run(ctx context.Context) error {
 		}
 		return nil
 	})
+	if deadline, ok := graceCtx.Deadline(); ok {
+		s.link.drain(deadline)
+	}
 	err := s.governor.Stop(graceCtx, max(margin, stopMarginMin))
 	stopParts()
 	err = errors.Join(err, parts.Wait())
@@ -192,21 +199,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	return err
 }
 
-// protocols is what the dispatcher speaks.
-func protocols() []string { return []string{"http"} }
-
-func newDispatcher(cfg config.Sidecar, opts Options) (*httpapp.Dispatcher, error) {
-	secrets := make([]string, len(cfg.App.Secrets))
-	for i, secret := range cfg.App.Secrets {
-		secrets[i] = secret.Reveal()
-	}
-	return httpapp.New(httpapp.Config{
-		URL: cfg.App.URL, Secrets: secrets, HealthPath: cfg.App.HealthPath,
-		MaxResponseBytes: cfg.MaxResponseBytes, Logger: opts.Logger,
-	})
-}
-
-func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher *httpapp.Dispatcher, watcher *health.Watcher, sampler *load.Sampler, registerer prometheus.Registerer) (*governor.Governor, error) {
+func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatcher dispatcher, watcher *health.Watcher, sampler *load.Sampler, registerer prometheus.Registerer) (*governor.Governor, error) {
 	listen, err := listenConfig(cfg.Database, "sched-sidecar")
 	if err != nil {
 		return nil, err
@@ -217,8 +210,8 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: sampler.Load,
 		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, registerer, opts.Logger),
 		ClientID: opts.clientID,
-		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.URL,
-		Labels: cfg.Labels, Protocols: protocols(), Queues: cfg.Queues, Kinds: cfg.Kinds,
+		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
+		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.Slots.Start(), Ceiling: cfg.Slots.Ceiling,
 		PollInterval: cfg.PollInterval, HeartbeatInterval: cfg.HeartbeatInterval,
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,

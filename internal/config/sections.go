@@ -35,16 +35,28 @@ func connectionFields() []Field {
 			Advice: "4 are needed to claim, settle, beat and lead at once; above some tens put a pooler or more sidecars to work",
 		},
 		{
+			Key: "app.protocol", Values: "http, grpc or exec",
+			Doc: "How tasks are handed to the app: http posts each to app.url; grpc lets the app open sessions at app.listen, the fast way; exec runs app.command for each.",
+		},
+		{
 			Key: "app.url", Values: "http://host:port, https://host:port or unix:///path/to.sock; then a path if need be (after : for a socket)",
-			Doc: "Where tasks are delivered: POST {app.url}/{kind}.",
+			Doc: "http: where tasks are delivered: POST {app.url}/{kind}.",
 		},
 		{
 			Key: "app.health_path", Values: "empty, or a path that starts with /",
-			Doc: "Asked for with GET to see whether the app lives; any answer will do. Empty: a TCP connection is sign enough.",
+			Doc: "http: asked for with GET to see whether the app lives; any answer will do. Empty: a TCP connection is sign enough.",
 		},
 		{
 			Key: "app.secrets", NoFlag: true, Values: "whsec_ and the base64 of 24 to 64 bytes, each",
-			Doc: "Sign every delivery in the form of Standard Webhooks. While secrets are being rotated list the new and the old: each adds a signature. Empty: no signature.",
+			Doc: "http: sign every delivery in the form of Standard Webhooks. While secrets are being rotated list the new and the old: each adds a signature. Empty: no signature.",
+		},
+		{
+			Key: "app.listen", Values: "unix:///path/to.sock, or host:port on loopback",
+			Doc: "grpc: where the app opens its sessions. Nobody logs in there: keep it to this machine.",
+		},
+		{
+			Key: "app.command", Values: "a command and its arguments, one by one",
+			Doc: "exec: what is run for each task, without a shell: args on standard input, the rest in variables SCHED_*. As a variable or flag: separated by commas.",
 		},
 		{
 			Key: "app.pid_file", Values: "a path, or empty",

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"strings"
 	"time"
 )
 
@@ -39,8 +40,17 @@ type Database struct {
 	PoolMax   int `koanf:"pool_max"`
 }
 
+// The protocols over which an app is handed its tasks.
+const (
+	ProtocolHTTP = "http"
+	ProtocolGRPC = "grpc"
+	ProtocolExec = "exec"
+)
+
 // App says where the app that executes the tasks is.
 type App struct {
+	Protocol string `koanf:"protocol"`
+	// URL, HealthPath and Secrets are for http.
 	URL string `koanf:"url"`
 	// HealthPath is asked for with GET; empty means that a TCP connection is
 	// sign of life enough.
@@ -50,6 +60,22 @@ type App struct {
 	Secrets []Secret `koanf:"secrets"`
 	// PIDFile holds the process id of an app that the sidecar didn't start.
 	PIDFile string `koanf:"pid_file"`
+	// Listen is where the app opens its sessions over grpc.
+	Listen string `koanf:"listen"`
+	// Command works on one task, for exec.
+	Command []string `koanf:"command"`
+}
+
+// Address is where the app is, for people.
+func (a App) Address() string {
+	switch a.Protocol {
+	case ProtocolGRPC:
+		return "grpc sessions at " + a.Listen
+	case ProtocolExec:
+		return "exec " + strings.Join(a.Command, " ")
+	default:
+		return a.URL
+	}
 }
 
 // Slots bounds how many tasks run at once.
@@ -105,7 +131,7 @@ type Log struct {
 func DefaultSidecar() Sidecar {
 	return Sidecar{
 		Database: Database{PoolMax: 10},
-		App:      App{URL: "http://127.0.0.1:8080"},
+		App:      App{Protocol: ProtocolHTTP, URL: "http://127.0.0.1:8080", Listen: "127.0.0.1:9465"},
 		Slots:    Slots{Ceiling: 64},
 
 		DefaultTimeout:   5 * time.Minute,

@@ -119,6 +119,19 @@ func afterQuote(err error) string {
 
 func (c *Sidecar) checkApp() []Problem {
 	var problems []Problem
+	switch c.App.Protocol {
+	case ProtocolHTTP:
+	case ProtocolGRPC:
+		if what := wrongWithListen(c.App.Listen); what != "" {
+			problems = append(problems, c.problem("app.listen", what, "write 127.0.0.1:9465 or unix:///run/sched.sock"))
+		}
+	case ProtocolExec:
+		if len(c.App.Command) == 0 || c.App.Command[0] == "" {
+			problems = append(problems, c.problem("app.command", "is empty, and app.protocol is exec", "name the command that works on one task"))
+		}
+	default:
+		problems = append(problems, c.problem("app.protocol", "must be http, grpc or exec", ""))
+	}
 	if what := wrongWithAppURL(c.App.URL); what != "" {
 		p := c.problem("app.url", what, "write http://host:port, https://host:port or unix:///run/app.sock")
 		if u, err := url.Parse(c.App.URL); err == nil && u.User != nil {
@@ -139,6 +152,26 @@ func (c *Sidecar) checkApp() []Problem {
 	}
 
 	return problems
+}
+
+// wrongWithListen says what keeps a text from being where sessions are opened.
+func wrongWithListen(text string) string {
+	if socket, ok := strings.CutPrefix(text, "unix://"); ok {
+		if !strings.HasPrefix(socket, "/") {
+			return "names no absolute path of a socket"
+		}
+
+		return ""
+	}
+	host, _, err := net.SplitHostPort(text)
+	if err != nil {
+		return "is neither unix:///path/to.sock nor host:port"
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "can be reached from other machines, and nobody logs in there"
+	}
+
+	return ""
 }
 
 // wrongWithAppURL says what keeps a text from being the app's URL.

@@ -44,6 +44,14 @@ func TestValidate(t *testing.T) {
 		{"secret of the wrong form", func(c *Sidecar) { c.App.Secrets = []Secret{secretA, "hunter2"} }, "app.secrets = xxxxx,xxxxx: number 2 is not whsec_"},
 		{"secret too short", func(c *Sidecar) { c.App.Secrets = []Secret{"whsec_AAAA"} }, "number 1 is not whsec_ and the base64 of 24 to 64 bytes"},
 
+		{"protocol", func(c *Sidecar) { c.App.Protocol = "smtp" }, "app.protocol = smtp: must be http, grpc or exec"},
+		{"sessions on a socket", func(c *Sidecar) { c.App.Protocol, c.App.Listen = "grpc", "unix:///run/s.sock" }, ""},
+		{"sessions on a relative socket", func(c *Sidecar) { c.App.Protocol, c.App.Listen = "grpc", "unix://s.sock" }, "names no absolute path of a socket"},
+		{"sessions for everybody", func(c *Sidecar) { c.App.Protocol, c.App.Listen = "grpc", "0.0.0.0:9465" }, "app.listen = 0.0.0.0:9465: can be reached from other machines"},
+		{"sessions without a port", func(c *Sidecar) { c.App.Protocol, c.App.Listen = "grpc", "localhost" }, "is neither unix:///path/to.sock nor host:port"},
+		{"no command", func(c *Sidecar) { c.App.Protocol = "exec" }, "is empty, and app.protocol is exec"},
+		{"a command", func(c *Sidecar) { c.App.Protocol, c.App.Command = "exec", []string{"./work"} }, ""},
+
 		{"queue name", func(c *Sidecar) { c.Queues = []string{"Mail"} }, `queues = Mail: "Mail" must be lower-case letters`},
 		{"derived queue name", func(c *Sidecar) { c.Queues = []string{"mail|0123456789ab"} }, "must be lower-case letters"},
 		{"queue too long", func(c *Sidecar) { c.Queues = []string{strings.Repeat("a", 101)} }, "at most 100 characters"},

@@ -314,6 +314,14 @@ func (g *Governor) SetSlots(n int) error {
 	return nil
 }
 
+// SetAppCapacity says how many tasks the app can hold at once, where it says so:
+// no more run, whatever the slots are. It interrupts nothing.
+func (g *Governor) SetAppCapacity(n int) {
+	if g.slots.setRoom(n) && g.startedOnce.Load() {
+		g.pilot.wake()
+	}
+}
+
 // Hold stops claims for a named reason until it is released. Running tasks go on.
 func (g *Governor) Hold(reason string) { g.holds.put(reason) }
 

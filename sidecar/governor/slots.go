@@ -10,13 +10,24 @@ type slots struct {
 	mu    sync.Mutex
 	limit int
 	taken int
+	// capped: the app holds no more than room at once, whatever the limit.
+	capped bool
+	room   int
+}
+
+// allowed is what may run at once now. Under mu.
+func (s *slots) allowed() int {
+	if s.capped {
+		return min(s.limit, s.room)
+	}
+	return s.limit
 }
 
 // take reserves up to n slots and returns how many it got.
 func (s *slots) take(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	got := max(0, min(n, s.limit-s.taken))
+	got := max(0, min(n, s.allowed()-s.taken))
 	s.taken += got
 	return got
 }
@@ -35,14 +46,23 @@ func (s *slots) free(n int) {
 func (s *slots) setLimit(n int) (grew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	grew = n > s.limit
+	before := s.allowed()
 	s.limit = n
-	return grew
+	return s.allowed() > before
 }
 
-// counts returns the slots taken and the limit.
+// setRoom caps what may run at once and reports whether that grew.
+func (s *slots) setRoom(n int) (grew bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.allowed()
+	s.capped, s.room = true, n
+	return s.allowed() > before
+}
+
+// counts returns the slots taken and how many there are now.
 func (s *slots) counts() (taken, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken, s.limit
+	return s.taken, s.allowed()
 }

@@ -38,10 +38,9 @@ type Late interface {
 
 // Config says where sessions are taken and what they are allowed.
 type Config struct {
-	// Listen is unix:///path/to.sock or host:port.
+	// Listen is unix:///path/to.sock or host:port. Nobody logs in there: it should be
+	// out of reach of other machines.
 	Listen string
-	// Expose allows an address that other machines reach.
-	Expose bool
 	// MaxOutputBytes bounds a task's output. A longer one is dropped, and said.
 	MaxOutputBytes int64
 	// Grace is how long attempts of a broken session wait for their app. At least
@@ -84,24 +83,6 @@ func (c Config) withDefaults() Config {
 
 // unixPrefix begins the address of a Unix socket.
 const unixPrefix = "unix://"
-
-// CheckListen reports what is wrong with an address to listen at, if anything.
-func CheckListen(address string, expose bool) error {
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
-		if !strings.HasPrefix(path, "/") {
-			return fmt.Errorf("%q is not the absolute path of a Unix socket: write unix:///path/to.sock", address)
-		}
-		return nil
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("%q is neither unix:///path/to.sock nor host:port", address)
-	}
-	if ip := net.ParseIP(host); !expose && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%q can be reached from other machines, and there is no login: listen on 127.0.0.1 or a Unix socket", address)
-	}
-	return nil
-}
 
 // listen opens the address. A socket file that nobody listens at any more is
 // replaced; one that is in use is left alone.

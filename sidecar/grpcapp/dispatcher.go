@@ -57,13 +57,9 @@ type Dispatcher struct {
 
 var _ dispatch.Dispatcher = (*Dispatcher)(nil)
 
-// New returns a dispatcher that has no session yet; see [Dispatcher.Serve].
-func New(config Config) (*Dispatcher, error) {
-	config = config.withDefaults()
-	if err := CheckListen(config.Listen, config.Expose); err != nil {
-		return nil, err
-	}
-	return &Dispatcher{config: config, attempts: map[attemptKey]*attempt{}, lateSlot: make(chan struct{}, lateMax)}, nil
+// New returns a dispatcher that has no session yet; see [Dispatcher.Listen].
+func New(config Config) *Dispatcher {
+	return &Dispatcher{config: config.withDefaults(), attempts: map[attemptKey]*attempt{}, lateSlot: make(chan struct{}, lateMax)}
 }
 
 // SettleLate makes results of attempts that this process doesn't know go to late.

@@ -49,8 +49,7 @@ func setup(t *testing.T, change ...func(*grpcapp.Config)) *bench {
 	for _, c := range change {
 		c(&config)
 	}
-	d, err := grpcapp.New(config)
-	require.NoError(t, err)
+	d := grpcapp.New(config)
 	b.Dispatcher = d
 	server, err := d.Listen(t.Context())
 	require.NoError(t, err)
@@ -145,7 +144,9 @@ func TestOutcomesOfHandlers(t *testing.T) {
 		"plain":  func(context.Context, *worker.Task) (any, error) { return nil, nil },
 		"output": func(_ context.Context, task *worker.Task) (any, error) { return task.Args, nil },
 		"fails":  func(context.Context, *worker.Task) (any, error) { return nil, errors.New("no luck") },
-		"later":  func(context.Context, *worker.Task) (any, error) { return nil, worker.RetryIn(time.Minute, errors.New("later")) },
+		"later": func(context.Context, *worker.Task) (any, error) {
+			return nil, worker.RetryIn(time.Minute, errors.New("later"))
+		},
 		"snooze": func(context.Context, *worker.Task) (any, error) {
 			return nil, fmt.Errorf("wrapped: %w", worker.Snooze(3*time.Second, errors.New("busy")))
 		},
