@@ -1,6 +1,8 @@
 package routing_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +133,43 @@ func TestPolicyTells(t *testing.T) {
 	require.False(t, serves)
 	_, bound := got.Kind("free")
 	require.False(t, bound)
+}
+
+// TestPolicyOfManyQueues: 10,000 queues and as many assignments are read in one go,
+// at a cost that grows with their number and no faster.
+func TestPolicyOfManyQueues(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, led+`;
+		insert into sched.queue (name, base, selector) select 'q' || n, 'q' || n, case when n % 2 = 0 then '{"even": "yes"}'::jsonb else '{}' end
+		from generate_series(1, 10000) n;
+		insert into sched.assignment (queue, worker_id, weight, reason, version)
+		select 'q' || n, w, 1, '', 1 from generate_series(1, 10000, 5) n, unnest(array['w-me', 'w-2', 'w-3', 'w-4', 'w-5']) w;
+		insert into sched.river_queue (name, created_at, updated_at) select 'q' || n, now(), now() from generate_series(1, 10000) n`)
+	start := time.Now()
+	got := policy(t, pool, nil, []string{"http"}, nil)
+	t.Logf("%d queues in %s", len(got.Queues), time.Since(start))
+	require.Len(t, got.Queues, 5000, "those without a selector: 1000 assigned, among others, and 4000 that nobody is")
+	require.Less(t, time.Since(start), 3*time.Second, "statistics are stale here: a nested loop over all of it would take minutes")
+	require.True(t, slices.IsSortedFunc(got.Queues, func(a, b routing.QueuePolicy) int { return strings.Compare(a.Name, b.Name) }))
+}
+
+func TestPolicyStale(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	registry := routing.NewRegistry(pool)
+	stale := func(p routing.Policy) bool {
+		t.Helper()
+		is, err := registry.PolicyStale(t.Context(), &p)
+		require.NoError(t, err)
+		return is
+	}
+	read := policy(t, pool, nil, []string{"http"}, nil)
+	require.False(t, stale(read))
+	exec(t, pool, led)
+	require.True(t, stale(read), "somebody leads")
+	read = policy(t, pool, nil, []string{"http"}, nil)
+	require.False(t, stale(read))
+	exec(t, pool, `update sched.fleet set topology_version = topology_version + 1`)
+	require.True(t, stale(read), "the topology changed")
 }

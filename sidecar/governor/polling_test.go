@@ -11,6 +11,7 @@ import (
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
 	"github.com/sched-sidecar/sched/sidecar/governor"
 )
@@ -246,4 +247,23 @@ func TestLoadIsPublished(t *testing.T) {
 	require.NoError(t, g.Stop(t.Context(), patience))
 	require.Equal(t, "done", worker[string](t, pool, id, "state"))
 	require.True(t, worker[bool](t, pool, id, "running = 0 and not polling"))
+}
+
+// TestLongPolicyIsNotReadInVain: with thousands of queues a sidecar asks whether
+// there is anything new, rather than for all of it.
+func TestLongPolicyIsNotReadInVain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	g, err := governor.New(config(pool, &dispatcherFunc{work: complete}))
+	require.NoError(t, err)
+	read := func(queues int, age time.Duration) *routing.Policy {
+		return &routing.Policy{Queues: make([]routing.QueuePolicy, queues), ReadAt: time.Now().Add(-age)}
+	}
+	require.True(t, g.PolicyDue(t.Context(), read(10, 0), true), "a short one costs no more than the question")
+	require.False(t, g.PolicyDue(t.Context(), read(10_000, 0), true))
+	require.True(t, g.PolicyDue(t.Context(), read(10_000, time.Hour), true), "now and then all the same")
+	require.True(t, g.PolicyDue(t.Context(), read(10_000, 0), false), "changes of the configuration go unheard")
+	_, err = pool.Exec(t.Context(), `update sched.fleet set topology_version = 5`)
+	require.NoError(t, err)
+	require.True(t, g.PolicyDue(t.Context(), read(10_000, 0), true))
 }

@@ -23,6 +23,9 @@ const (
 	policyLong    = 500
 	policyLongAge = time.Minute
 
+	// kindsAge is how old what kinds set may get while its changes are heard of.
+	kindsAge = 30 * time.Second
+
 	// policyPause is the least time between two readings. A reading that takes long
 	// is followed by a longer pause, so that it is at most a twentieth of the time.
 	policyPause = 200 * time.Millisecond
@@ -51,6 +54,7 @@ func (g *Governor) outdated() {
 func (g *Governor) watchPolicy(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var kindsAt time.Time
 	for {
 		heard := false
 		select {
@@ -65,9 +69,14 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 			}
 		}
 		started := time.Now()
-		if !g.holds.has(holdFenced) && (heard || g.policyDue(ctx)) {
-			g.refreshPolicy(ctx)
-			g.refreshKinds(ctx)
+		if !g.holds.has(holdFenced) {
+			if heard || g.policyDue(ctx) {
+				g.refreshPolicy(ctx)
+			}
+			if heard || !g.listening.Load() || started.Sub(kindsAt) >= kindsAge {
+				g.refreshKinds(ctx)
+				kindsAt = started
+			}
 		}
 		if !sleep(ctx, max(policyPause, (policyShare-1)*time.Since(started))) {
 			return nil
