@@ -9,9 +9,10 @@ import (
 
 // The governor's own holds. Others may set further ones by name.
 const (
-	holdStarting = "starting"
-	holdFenced   = "no contact with Postgres"
-	holdDraining = "draining"
+	holdStarting   = "starting"
+	holdFenced     = "no contact with Postgres"
+	holdDraining   = "draining"
+	holdOverloaded = "overloaded"
 )
 
 // holds are the named reasons for claiming nothing right now.

@@ -2,6 +2,8 @@ package governor_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +72,19 @@ func startPatient(t *testing.T, pool *pgxpool.Pool, cfg governor.Config) *govern
 	return g
 }
 
+// atRest waits until a number has stayed the same for a while, and returns it.
+func atRest(t *testing.T, read func() float64) (value float64) {
+	t.Helper()
+	since := time.Now()
+	eventually(t, func() bool {
+		if now := read(); now != value {
+			value, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	}, "it comes to rest")
+	return value
+}
+
 func notify(t *testing.T, pool *pgxpool.Pool, channel, payload string) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `select pg_notify($1, $2)`, channel, payload)
@@ -83,12 +98,7 @@ func TestWakeupsOfOthersAreIgnored(t *testing.T) {
 	pool := pgtest.New(t)
 	cfg := patient(pool, &dispatcherFunc{work: complete})
 	g := startPatient(t, pool, cfg)
-	var claims float64
-	eventually(t, func() bool { // those of the start
-		before := claims
-		claims = metric(t, cfg, "sched_claims_total")
-		return claims > 0 && claims == before
-	}, "it comes to rest")
+	claims := atRest(t, func() float64 { return metric(t, cfg, "sched_claims_total") })
 	for range 20 {
 		notify(t, pool, "sched.river_insert", `{"queue": "default", "worker": "w-another"}`)
 	}
@@ -266,4 +276,66 @@ func TestLongPolicyIsNotReadInVain(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `update sched.fleet set topology_version = 5`)
 	require.NoError(t, err)
 	require.True(t, g.PolicyDue(t.Context(), read(10_000, 0), true))
+}
+
+// TestOverloadedAppGetsNothing: three heartbeats above 85 % end the claims, not the
+// work; they go on when the load is down.
+func TestOverloadedAppGetsNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	cfg := config(pool, &dispatcherFunc{work: b.work})
+	var percent atomic.Int64
+	cfg.Load = func() (cpu, mem, load float64) { return 0, 0, float64(percent.Load()) }
+	g := start(t, cfg)
+	first := enqueue(t, pool, "'k'")
+	b.next(t)
+	held := func() bool { return slices.Contains(g.Status().Holds, "overloaded") }
+
+	percent.Store(85)
+	beats := worker[int64](t, pool, g.Status().WorkerID, "heartbeat_seq")
+	eventually(t, func() bool { return worker[int64](t, pool, g.Status().WorkerID, "heartbeat_seq") > beats+5 }, "time passes")
+	require.False(t, held(), "not above 85 %")
+	percent.Store(86)
+	eventually(t, held, "it claims nothing")
+	second := enqueue(t, pool, "'k'")
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventuallyState(t, pool, first, "completed")
+	require.Never(t, func() bool { return state(t, pool, second) != "available" }, 300*time.Millisecond, 20*time.Millisecond)
+
+	percent.Store(60)
+	require.Equal(t, second, b.next(t).ID)
+	require.False(t, held())
+	b.release <- jobs.Outcome{Kind: jobs.OutcomeComplete}
+	eventuallyState(t, pool, second, "completed")
+}
+
+// TestFleetOfIdleWorkers: one enqueue makes few of them look.
+func TestFleetOfIdleWorkers(t *testing.T) {
+	t.Parallel()
+	const workers = 20
+	pool := pgtest.New(t)
+	cfgs := make([]governor.Config, workers)
+	for i := range cfgs {
+		cfgs[i] = patient(pool, &dispatcherFunc{work: complete})
+		startPatient(t, pool, cfgs[i])
+	}
+	claims := func() (sum float64) {
+		for _, cfg := range cfgs {
+			sum += metric(t, cfg, "sched_claims_total")
+		}
+		return sum
+	}
+	assigned := func() (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), `select coalesce(cardinality(wake), 0) from sched.queue where name = 'default'`).Scan(&n))
+		return n
+	}
+	eventually(t, func() bool { return assigned() == 16 }, "a leader chose whom to wake")
+	before := atRest(t, claims)
+	const tasks = 10
+	for range tasks {
+		id := enqueue(t, pool, "'k'")
+		eventuallyState(t, pool, id, "completed")
+	}
+	require.LessOrEqual(t, claims()-before, 2.0*tasks)
 }

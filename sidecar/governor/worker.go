@@ -71,6 +71,8 @@ func (g *Governor) moved(life *routing.Lifecycle, to routing.State) {
 // before anybody may evict it, it claims nothing and has ended its calls.
 func (g *Governor) beat(ctx context.Context) error {
 	var roundTrip time.Duration
+	health := routing.HealthState{Health: routing.Good}
+	beats := int64(0)
 	failing := false
 	for {
 		// The wait ends early when the fence is due, so that it falls on time.
@@ -98,12 +100,36 @@ func (g *Governor) beat(ctx context.Context) error {
 		case err == nil:
 			roundTrip = time.Since(started)
 			g.unfence(ctx)
+			beats++
+			health = g.judge(ctx, health, routing.Vitals{Seq: beats, LoadPercent: g.load().LoadPercent, RoundTrip: roundTrip})
 		case ctx.Err() == nil && !failing && !g.holds.has(holdFenced):
 			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
 				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(*g.lastBeat.Load())))
 		}
 		failing = err != nil
 	}
+}
+
+// judge claims nothing while the app is overloaded. The leader comes to the same
+// verdict by what the heartbeats say, and takes this worker's assignments; but it
+// may be away, and this is known here first.
+func (g *Governor) judge(ctx context.Context, health routing.HealthState, vitals routing.Vitals) routing.HealthState {
+	next, reason := health.Next(vitals)
+	if reason == "" {
+		return next
+	}
+	log := g.config.Logger.With(slog.String("from", string(health.Health)), slog.String("to", string(next.Health)), slog.String("reason", reason))
+	switch {
+	case next.Health == routing.Overloaded:
+		g.holds.put(holdOverloaded)
+		log.WarnContext(ctx, "the app is overloaded: claiming nothing")
+	case health.Health == routing.Overloaded:
+		log.InfoContext(ctx, "the app is no longer overloaded: claiming again")
+		g.Release(holdOverloaded)
+	default:
+		log.InfoContext(ctx, "health changed")
+	}
+	return next
 }
 
 // beatOnce writes a heartbeat, or registers anew after an eviction.
