@@ -68,6 +68,10 @@ type Outcome struct {
 	// task's kind: the sidecar stops claiming that kind for a while.
 	UnknownKind bool
 
+	// PauseKind marks a Snooze with which the app asks for a pause of the task's
+	// kind, not of the task alone: the fleet claims none of it for Delay.
+	PauseKind bool
+
 	// AppDown marks a HandBack because the app took no connection: it never saw
 	// the task. Nothing more is claimed until it is back.
 	AppDown bool

@@ -278,7 +278,8 @@ func (r *Registry) Policy(ctx context.Context, workerID string, labels map[strin
 	for i, kind := range row.Kinds {
 		policy.Kinds[i] = KindPolicy{Kind: kind, Limited: row.KindsLimited[i]}
 		if seconds := row.KindsPausedSeconds[i]; seconds > 0 {
-			policy.Kinds[i].PausedUntil = asked.Add(time.Duration(seconds * float64(time.Second)))
+			// From the answer on: rather a little late than before the app is ready.
+			policy.Kinds[i].PausedUntil = time.Now().Add(time.Duration(seconds * float64(time.Second)))
 		}
 	}
 	slices.SortFunc(policy.Kinds, func(a, b KindPolicy) int { return strings.Compare(a.Kind, b.Kind) })

@@ -520,6 +520,13 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.canary_share(task_id bigint)
+ RETURNS real
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$ SELECT ((abs(task_id % 2147483647) * 889516852 % 2147483647) * 1000000 / 2147483647)::real / 10000 $function$;
+
 CREATE OR REPLACE FUNCTION sched.cancel(task_id bigint)
  RETURNS text
  LANGUAGE plpgsql
@@ -551,6 +558,189 @@ BEGIN
         RETURN 'running';
     END IF;
     RETURN 'cancelled';
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.claim_lanes(worker_id text, max_tasks integer, kinds text[], skip_kinds text[], ageing double precision, window_rows integer, budget_ms integer, queues text[], priorities integer[], lane_kinds text[], from_us bigint[], from_ids bigint[], to_us bigint[], to_ids bigint[], lows real[], highs real[], OUT id bigint, OUT kind text, OUT queue text, OUT priority smallint, OUT attempt smallint, OUT max_attempts smallint, OUT args jsonb, OUT metadata jsonb, OUT created_at timestamp with time zone, OUT scheduled_at timestamp with time zone, OUT attempted_at timestamp with time zone, OUT report jsonb)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+ ROWS 100
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    open_end CONSTANT bigint := 9223372036854775807;
+    deadline   timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);
+    lanes      integer[];
+    l          integer;
+    next_lane  integer;
+    got        integer := 0;
+    ids        bigint[] := '{}';
+    found_ids  bigint[];
+    found_ats  timestamptz[];
+    quota      integer;
+    due        timestamptz;
+    from_at    timestamptz;
+    end_at     timestamptz;
+    end_id     bigint;
+    started    timestamptz;
+    limited    text[];
+    paused     text[];
+    flow_keys  text[] := '{}';
+    flows      jsonb[] := '{}';
+    flow       record;
+    flow_key   text;
+    mine       integer[];
+    m          integer;
+    at         integer;
+    lane_notes jsonb := '[]';
+    flow_notes jsonb := '[]';
+BEGIN
+    IF NOT EXISTS (SELECT FROM sched.worker AS w WHERE w.id = worker_id AND w.state IN ('pending', 'active')) THEN
+        RETURN;
+    END IF;
+    -- Which lanes hold anything: scalar subqueries, so that each is one descent of the index.
+    SELECT coalesce(array_agg(s.n), '{}') INTO lanes
+    FROM generate_subscripts(queues, 1) AS s (n)
+    WHERE (
+        SELECT true FROM sched.river_job AS j
+        WHERE j.state = 'available' AND j.queue = queues[s.n] AND j.priority = priorities[s.n]
+            AND (j.scheduled_at, j.id) >= (
+                CASE WHEN from_us[s.n] < 0 THEN '-infinity' ELSE timestamptz 'epoch' + from_us[s.n] * interval '1 microsecond' END, from_ids[s.n])
+            AND j.scheduled_at <= now() - make_interval(secs => (priorities[s.n] - 1) * ageing)
+        ORDER BY j.scheduled_at, j.id LIMIT 1
+    );
+    paused := ARRAY(SELECT r.name FROM sched.river_queue AS r WHERE r.name = ANY (queues) AND r.paused_at IS NOT NULL);
+
+    -- By what holds at this moment, not by what the sidecar has read.
+    limited := ARRAY(
+        SELECT 'queue:' || q.name FROM sched.queue AS q WHERE q.name = ANY (queues) AND (q.rate IS NOT NULL OR q.max_running IS NOT NULL)
+        UNION ALL SELECT 'kind:' || k.kind FROM sched.kind AS k WHERE k.kind = ANY (lane_kinds) AND k.rate IS NOT NULL);
+
+    FOREACH l IN ARRAY lanes LOOP
+        started := clock_timestamp();
+        IF got >= max_tasks OR started > deadline THEN
+            next_lane := l;
+            EXIT;
+        END IF;
+        IF queues[l] = ANY (paused) THEN
+            lane_notes := lane_notes || jsonb_build_object('lane', l - 1, 'held', true);
+            CONTINUE;
+        END IF;
+        quota := max_tasks - got;
+        mine := '{}';
+        FOREACH flow_key IN ARRAY ARRAY['queue:' || queues[l], 'kind:' || nullif(lane_kinds[l], '')] LOOP
+            CONTINUE WHEN flow_key IS NULL OR NOT flow_key = ANY (limited);
+            at := array_position(flow_keys, flow_key);
+            IF at IS NULL THEN
+                SELECT * INTO flow FROM sched.open_flow(split_part(flow_key, ':', 1), substr(flow_key, strpos(flow_key, ':') + 1), max_tasks);
+                flow_keys := flow_keys || flow_key;
+                flows := flows || (to_jsonb(flow) || '{"taken": 0}');
+                at := cardinality(flow_keys);
+            END IF;
+            IF flows[at] ->> 'quota' IS NOT NULL THEN
+                mine := mine || at;
+                quota := least(quota, (flows[at] ->> 'quota')::integer - (flows[at] ->> 'taken')::integer);
+            END IF;
+        END LOOP;
+        IF quota < 1 THEN
+            lane_notes := lane_notes || jsonb_build_object('lane', l - 1, 'held', true);
+            CONTINUE;
+        END IF;
+
+        from_at := CASE WHEN from_us[l] < 0 THEN '-infinity' ELSE timestamptz 'epoch' + from_us[l] * interval '1 microsecond' END;
+        IF to_us[l] = open_end THEN
+            end_at := 'infinity';
+            end_id := 0;
+        ELSIF to_us[l] >= 0 THEN
+            end_at := timestamptz 'epoch' + to_us[l] * interval '1 microsecond';
+            end_id := to_ids[l];
+        ELSE
+            SELECT j.scheduled_at, j.id INTO end_at, end_id FROM sched.river_job AS j
+            WHERE j.state = 'available' AND j.queue = queues[l] AND j.priority = priorities[l]
+                AND (j.scheduled_at, j.id) >= (from_at, from_ids[l])
+            ORDER BY j.scheduled_at, j.id OFFSET window_rows LIMIT 1;
+            IF NOT FOUND THEN
+                end_at := 'infinity';
+                end_id := 0;
+            END IF;
+        END IF;
+        due := now() - make_interval(secs => (priorities[l] - 1) * ageing);
+        SELECT array_agg(c.id), array_agg(c.scheduled_at) INTO found_ids, found_ats FROM (
+            SELECT j.id, j.scheduled_at FROM sched.river_job AS j
+            WHERE j.state = 'available' AND j.queue = queues[l] AND j.priority = priorities[l]
+                AND (j.scheduled_at, j.id) >= (from_at, from_ids[l])
+                AND (j.scheduled_at, j.id) < (end_at, end_id)
+                AND j.scheduled_at <= due
+                AND CASE WHEN lane_kinds[l] <> '' THEN j.kind = lane_kinds[l]
+                    ELSE (kinds IS NULL OR j.kind = ANY (kinds)) AND NOT (j.kind = ANY (skip_kinds)) END
+                AND (lows[l] <= 0 AND highs[l] >= 100
+                    -- sched.canary_share(j.id), which as a function would cost more than the rest.
+                    OR ((abs(j.id % 2147483647) * 889516852 % 2147483647) * 1000000 / 2147483647)::real / 10000 >= lows[l]
+                    AND ((abs(j.id % 2147483647) * 889516852 % 2147483647) * 1000000 / 2147483647)::real / 10000 < highs[l])
+            ORDER BY j.scheduled_at, j.id LIMIT quota
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS c;
+        at := coalesce(cardinality(found_ids), 0);
+        got := got + at;
+        ids := ids || coalesce(found_ids, '{}');
+        lane_notes := lane_notes || jsonb_build_object(
+            'lane', l - 1, 'taken', at, 'ended', at < quota,
+            'last_us', CASE WHEN at > 0 AND isfinite(found_ats[at]) THEN (extract(EPOCH FROM found_ats[at]) * 1000000)::bigint ELSE -1 END,
+            'last_id', found_ids[at],
+            'end_us', CASE WHEN isfinite(end_at) THEN (extract(EPOCH FROM end_at) * 1000000)::bigint ELSE open_end END, 'end_id', end_id,
+            'took_us', (extract(EPOCH FROM clock_timestamp() - started) * 1000000)::bigint);
+        IF at > 0 AND cardinality(mine) > 0 THEN
+            FOREACH m IN ARRAY mine LOOP
+                flows[m] := flows[m] || jsonb_build_object('taken', (flows[m] ->> 'taken')::integer + at);
+            END LOOP;
+        END IF;
+    END LOOP;
+
+    FOR at IN 1..cardinality(flow_keys) LOOP
+        CONTINUE WHEN flows[at] ->> 'quota' IS NULL;
+        SELECT * INTO flow FROM jsonb_to_record(flows[at]) AS f (
+            quota integer, blocked text, retry_ms double precision, tokens double precision, rate_now double precision, batch double precision,
+            at timestamptz, warm_from timestamptz, taken integer);
+        IF flow.taken > 0 THEN
+            UPDATE sched.flow AS f
+            SET tokens = CASE WHEN flow.rate_now IS NULL THEN f.tokens ELSE flow.tokens - flow.taken END,
+                refilled_at = CASE WHEN flow.rate_now IS NULL THEN f.refilled_at ELSE flow.at END,
+                warm_from = flow.warm_from,
+                granted = f.granted + flow.taken
+            WHERE f.scope = split_part(flow_keys[at], ':', 1) AND f.name = substr(flow_keys[at], strpos(flow_keys[at], ':') + 1);
+        END IF;
+        IF flow.taken >= flow.quota THEN
+            flow_notes := flow_notes || jsonb_build_object('flow', flow_keys[at], 'why', coalesce(flow.blocked, 'rate'),
+                'retry_ms', coalesce(flow.retry_ms, 1000 * greatest(0, flow.batch - (flow.tokens - flow.taken)) / flow.rate_now));
+        END IF;
+    END LOOP;
+
+    RETURN QUERY
+    WITH claimed AS (
+        UPDATE sched.river_job AS j
+        SET state = 'running',
+            attempt = least(j.attempt + 1, 32767),
+            attempted_at = greatest(
+                clock_timestamp(), CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at + interval '1 microsecond' END
+            ),
+            attempted_by = CASE
+                WHEN cardinality(j.attempted_by) >= 100 THEN j.attempted_by[2:] || worker_id
+                ELSE coalesce(j.attempted_by, '{}') || worker_id
+            END
+        WHERE j.id = ANY (ids)
+        RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
+            CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END AS created_at,
+            CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END AS scheduled_at, j.attempted_at
+    )
+    SELECT c.*, NULL::jsonb FROM claimed AS c;
+    RETURN QUERY SELECT 0::bigint, '', '', 0::smallint, 0::smallint, 0::smallint, '{}'::jsonb, '{}'::jsonb, now(), now(), now(),
+        jsonb_build_object('now_us', (extract(EPOCH FROM now()) * 1000000)::bigint, 'next', coalesce(next_lane - 1, -1),
+            'lanes', lane_notes, 'flows', flow_notes);
 END;
 $function$;
 
@@ -1759,6 +1949,101 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.open_flow(scope text, name text, want integer, OUT quota integer, OUT blocked text, OUT retry_ms double precision, OUT tokens double precision, OUT rate_now double precision, OUT batch double precision, OUT at timestamp with time zone, OUT warm_from timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    warm_up CONSTANT double precision := 30;
+    cold    CONSTANT double precision := 1.0 / 3;
+    grace   CONSTANT double precision := 0.1;
+    rate        double precision;
+    burst       double precision;
+    max_running integer;
+    row_tokens  double precision;
+    row_at      timestamptz;
+    row_warm    timestamptz;
+    room        double precision;
+    age         double precision;
+    idle        double precision;
+    spare       double precision;
+    running     integer;
+BEGIN
+    IF open_flow.scope = 'queue' THEN
+        SELECT q.rate, q.burst, q.max_running INTO rate, burst, max_running
+        FROM sched.queue AS q WHERE q.name = open_flow.name;
+    ELSE
+        SELECT k.rate, k.burst INTO rate, burst FROM sched.kind AS k WHERE k.kind = open_flow.name;
+    END IF;
+    IF rate IS NULL AND max_running IS NULL THEN
+        RETURN;
+    END IF;
+    open_flow.quota := 0;
+    open_flow.blocked := 'busy';
+    open_flow.retry_ms := 2;
+    SELECT f.tokens, f.refilled_at, f.warm_from INTO row_tokens, row_at, row_warm
+    FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        IF EXISTS (SELECT FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name) THEN
+            RETURN;
+        END IF;
+        INSERT INTO sched.flow AS f (scope, name, tokens) VALUES (open_flow.scope, open_flow.name, 1)
+        ON CONFLICT DO NOTHING
+        RETURNING f.tokens, f.refilled_at, f.warm_from INTO row_tokens, row_at, row_warm;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    open_flow.blocked := NULL;
+    open_flow.retry_ms := NULL;
+    open_flow.quota := 2147483647;
+    open_flow.at := greatest(clock_timestamp(), row_at);
+    open_flow.warm_from := row_warm;
+    open_flow.tokens := row_tokens;
+
+    IF rate IS NOT NULL THEN
+        burst := coalesce(burst, greatest(1, rate / 20));
+        room := burst + rate * grace;
+        idle := extract(EPOCH FROM open_flow.at - row_at);
+        age := least(greatest(extract(EPOCH FROM row_at - row_warm), 0), warm_up);
+        -- How long it had nothing to fill any more, about.
+        spare := greatest(0, idle - greatest(0, room - row_tokens) / (rate * (cold + (1 - cold) * age / warm_up)));
+        open_flow.tokens := least(room, row_tokens + rate * (
+            cold * idle + (1 - cold) * (
+                CASE WHEN age + idle <= warm_up THEN (age + idle) ^ 2 / (2 * warm_up) ELSE age + idle - warm_up / 2 END
+                - age ^ 2 / (2 * warm_up)
+            )
+        ));
+        age := least(greatest(age + idle - 2 * spare, 0), warm_up);
+        open_flow.warm_from := open_flow.at - make_interval(secs => age);
+        open_flow.rate_now := rate * (cold + (1 - cold) * age / warm_up);
+        open_flow.quota := greatest(0, floor(open_flow.tokens + 1e-6))::integer;
+        open_flow.batch := least(open_flow.want, greatest(1, floor(burst / 2)));
+        IF open_flow.quota = 0 THEN
+            open_flow.blocked := 'rate';
+            RETURN;
+        END IF;
+    END IF;
+    IF max_running IS NOT NULL THEN
+        SELECT count(*) INTO running FROM (
+            SELECT FROM sched.river_job AS j
+            WHERE j.state = 'running' AND j.queue = open_flow.name LIMIT max_running
+        ) AS r;
+        IF max_running - running <= open_flow.quota THEN
+            open_flow.quota := greatest(0, max_running - running);
+            open_flow.blocked := 'max_running';
+            open_flow.retry_ms := 100;
+        END IF;
+    END IF;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.operator_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1841,6 +2126,40 @@ BEGIN
     worker_id := parts[1];
     attempted_at := timestamptz '1970-01-01 00:00:00+00'
         + make_interval(hours => (micros / 3600000000)::integer) + (micros % 3600000000) * interval '1 microsecond';
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.pause_kind(kind text, until timestamp with time zone, reason text, worker_id text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    before timestamptz;
+BEGIN
+    IF pause_kind.until IS NULL OR pause_kind.until <= clock_timestamp() THEN
+        RETURN false;
+    END IF;
+    SELECT f.paused_until INTO before FROM sched.flow AS f WHERE f.scope = 'kind' AND f.name = pause_kind.kind;
+    -- The usual case while an app answers many calls alike: no lock, no write.
+    IF before >= pause_kind.until - interval '500 milliseconds' THEN
+        RETURN false;
+    END IF;
+    INSERT INTO sched.flow AS f (scope, name, tokens, paused_until, pause_reason, paused_by)
+    VALUES ('kind', pause_kind.kind, 1, pause_kind.until, left(pause_kind.reason, 1000), pause_kind.worker_id)
+    ON CONFLICT (scope, name) DO UPDATE
+    SET paused_until = excluded.paused_until, pause_reason = excluded.pause_reason, paused_by = excluded.paused_by
+    WHERE f.paused_until IS NULL OR f.paused_until < excluded.paused_until - interval '500 milliseconds';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO sched.decision (what, subject, who, from_value, to_value, reason)
+    VALUES ('pause', pause_kind.kind, coalesce(pause_kind.worker_id, ''),
+        CASE WHEN before > clock_timestamp() THEN 'until ' || before ELSE 'not paused' END,
+        'until ' || pause_kind.until, coalesce(left(pause_kind.reason, 1000), ''));
+    PERFORM pg_notify('sched.config', 'flow');
+    RETURN true;
 END;
 $function$;
 
@@ -2995,7 +3314,9 @@ COMMENT ON CONSTRAINT setting_routing_fits ON sched.setting IS 'A value that the
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.admit(text,sched.new_task) IS 'Internal: lets a new task of a queue under pressure pass, makes it due later, or raises SC429.';
+COMMENT ON FUNCTION sched.canary_share(bigint) IS 'Where a task stands among its queue''s tasks, 0 to below 100, by its id: below the canary''s percentage it is the canary''s.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
+COMMENT ON FUNCTION sched.claim_lanes(text,integer,text[],text[],double precision,integer,integer,text[],integer[],text[],bigint[],bigint[],bigint[],bigint[],real[],real[]) IS 'For sidecars: claims where limits, left-out kinds or canaries are in play, from marked lanes of queues, and reports on these.';
 COMMENT ON FUNCTION sched.complete(bigint,text,jsonb) IS 'Completes a running task in the caller''s transaction, with an output if given. SC409 if the lease does not own a running attempt: roll back then.';
 COMMENT ON FUNCTION sched.config_change() IS 'Trigger: tells the sidecars to read their policy again.';
 COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema; a program compares it with the range it works with.';
@@ -3025,9 +3346,11 @@ COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
 COMMENT ON FUNCTION sched.note_task_action(text,bigint,text) IS 'Internal: logs what was done to a task; one row for a statement that does it to many.';
 COMMENT ON FUNCTION sched.notify_insert(text,text[],bigint) IS 'Internal: tells one of some sidecars, or all, that a task became available.';
+COMMENT ON FUNCTION sched.open_flow(text,text,integer) IS 'For the claim: locks the flow row of a queue or kind and tells how many of its tasks may be claimed now, and otherwise why none and when to ask again.';
 COMMENT ON FUNCTION sched.operator_change() IS 'Trigger: logs in sched.operator_action what people change, and tells the sidecars.';
 COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Internal: message and hint of what is wrong with a selector or headers object, or NULL.';
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
+COMMENT ON FUNCTION sched.pause_kind(text,timestamp with time zone,text,text) IS 'For sidecars: nothing of the kind is claimed in the whole fleet before that time, as its app said. Returns whether that is news.';
 COMMENT ON FUNCTION sched.pressure() IS 'How close the fleet is to its limits: green, yellow or red, why, and when to ask again.';
 COMMENT ON FUNCTION sched.pressure_of(text) IS 'Internal: pressure of a queue, or of the fleet for NULL.';
 COMMENT ON FUNCTION sched.pressure(text) IS 'How close a queue is to its limits: green, yellow or red, why, and when to ask again.';

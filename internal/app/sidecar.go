@@ -213,6 +213,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
 		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.Slots.Start(), Ceiling: cfg.Slots.Ceiling,
+		TokenRate: cfg.Tokens.Rate, TokenBurst: cfg.Tokens.Burst,
 		PollInterval: cfg.PollInterval, HeartbeatInterval: cfg.HeartbeatInterval,
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,
 		Retry: retry,

@@ -53,6 +53,7 @@ func (r *Runner) startSidecar(ctx context.Context, db *database, app *child, set
 		"SCHED_APP_URL=http://" + app.addr + "/tasks",
 		"SCHED_ADMIN_ADDR=127.0.0.1:0",
 		"SCHED_ADMIN_PPROF=" + strconv.FormatBool(set.pprof),
+		"SCHED_TOKENS_RATE=0",   // it protects an app, which none of these needs
 		"SCHED_LOG_FORMAT=json", // its address is found in the log
 	}
 	if set.slots > 0 {

@@ -89,6 +89,16 @@ func intakeFields() []Field {
 			Doc:    "How many tasks may run at once to begin with. 0: the ceiling.",
 			Advice: "at most slots.ceiling",
 		},
+		{
+			Key: "tokens.rate", Min: 0, Max: 1_000_000,
+			Doc:    "The most tasks that this sidecar claims a second, to protect its app. 0: no bound.",
+			Advice: "a sidecar alone doesn't claim more than 1000000 a second; 0 sets no bound",
+		},
+		{
+			Key: "tokens.burst", Min: 1, Max: 1_000_000,
+			Doc:    "How many it may claim at once after a quiet time, above tokens.rate.",
+			Advice: "1 evens claims out; two seconds of tokens.rate is the default's measure",
+		},
 	}
 }
 

@@ -15,6 +15,7 @@ type Sidecar struct {
 	Kinds    []string          `koanf:"kinds"`  // empty: all
 	Labels   map[string]string `koanf:"labels"`
 	Slots    Slots             `koanf:"slots"`
+	Tokens   Tokens            `koanf:"tokens"`
 
 	DefaultTimeout   time.Duration `koanf:"default_timeout"`
 	MaxResponseBytes int64         `koanf:"max_response_bytes"`
@@ -94,6 +95,12 @@ func (s Slots) Start() int {
 	return s.Initial
 }
 
+// Tokens bounds how many tasks this sidecar claims a second.
+type Tokens struct {
+	Rate  float64 `koanf:"rate"` // 0: no bound
+	Burst int     `koanf:"burst"`
+}
+
 // Retry is the delay before a failed task runs again: Base × 2^n, at most Cap,
 // spread by ± Jitter (a share).
 type Retry struct {
@@ -133,6 +140,7 @@ func DefaultSidecar() Sidecar {
 		Database: Database{PoolMax: 10},
 		App:      App{Protocol: ProtocolHTTP, URL: "http://127.0.0.1:8080", Listen: "127.0.0.1:9465"},
 		Slots:    Slots{Ceiling: 64},
+		Tokens:   Tokens{Rate: 3000, Burst: 6000},
 
 		DefaultTimeout:   5 * time.Minute,
 		MaxResponseBytes: 1 << 20,

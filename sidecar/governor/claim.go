@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -42,13 +43,12 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	g.claimMu.Lock()
 	defer g.claimMu.Unlock()
 
-	policy := g.policy.Load()
-	if g.holds.any() || len(policy.Queues) == 0 {
+	if g.holds.any() || len(g.policy.Load().Queues) == 0 {
 		return nil
 	}
 	// Before the look at the slots: the last one may become free right after it.
 	g.more.Store(true)
-	n := g.slots.take(min(riverMax, claimMax))
+	n := g.slots.take(g.metered(min(riverMax, claimMax)))
 	if n == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		}
 	}
 	worker, sent := g.workerID(), time.Now()
-	rows, full, err := g.claimRows(ctx, worker, policy.Names(), n)
+	rows, full, err := g.claimRows(ctx, worker, n)
 	if err != nil {
 		// The statement may have been committed although its answer is lost.
 		g.claimInDoubt = true
@@ -73,6 +73,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		g.claimRetry = 0
 		g.metrics.claims.Inc()
 	}
+	g.tokens.take(time.Now(), len(rows)) // also for those that are dropped
 	if len(rows) > 0 && !g.owns(worker) {
 		// Others may have these tasks by now: this answer took its time, or this
 		// process was suspended. What is still ours is handed back.
@@ -92,22 +93,218 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	return g.begin(worker, rows, time.Now())
 }
 
+// metered is how many of n tasks the tokens allow to be claimed now. When that is
+// none, the producer is woken once it is some.
+func (g *Governor) metered(n int) int {
+	now := time.Now()
+	allowed := min(n, g.tokens.available(now))
+	if allowed < 1 {
+		g.metrics.limited.WithLabelValues(limitedTokens).Inc()
+		g.alarm.set(now.Add(g.tokens.wait(now, n)))
+	}
+	return allowed
+}
+
 // claimRows claims up to n tasks: one of a kind that the app lacked, if it is
-// time to ask again, and the others. It reports whether more may be waiting.
-func (g *Governor) claimRows(ctx context.Context, worker string, queues []string, n int) (rows []dbq.TaskClaimRow, full bool, err error) {
-	if kind := g.skips.probe(time.Now()); kind != "" {
-		rows, err = g.q.TaskClaim(ctx, dbq.TaskClaimParams{
-			Queues: queues, Kinds: []string{kind}, SkipKinds: []string{}, Max: 1, WorkerID: worker,
-		})
+// time to ask again; some that aged, if it is their turn; and the others. It reports
+// whether more may be waiting. Runs under claimMu.
+func (g *Governor) claimRows(ctx context.Context, worker string, n int) (rows []dbq.TaskClaimRow, full bool, err error) {
+	now := time.Now()
+	in := g.currentIntake()
+	c := &claiming{governor: g, in: in, worker: worker, now: now, skip: g.leftOut(in, now)}
+	most := queuesProbed
+	if !c.plain() {
+		most = max(1, min(queuesLaned, lanesMax/(priorities*(1+len(in.limited)))))
+	}
+	var others bool
+	if c.queues, others, err = g.pickQueues(ctx, in, most, now); err != nil || len(c.queues) == 0 {
+		return nil, false, err
+	}
+	if kind := g.skips.probe(now); kind != "" {
+		if rows, err = c.probe(ctx, kind); err != nil || len(rows) == n {
+			return rows, true, err
+		}
+	}
+	if aged := g.ageing.share(now, n-len(rows)); aged > 0 && in.policy.Ageing > 0 {
+		found, _, err := c.take(ctx, aged, in.policy.Ageing)
+		rows = append(rows, found...)
 		if err != nil || len(rows) == n {
 			return rows, true, err
 		}
 	}
-	n -= len(rows)
-	others, err := g.q.TaskClaim(ctx, dbq.TaskClaimParams{
-		Queues: queues, Kinds: g.config.Kinds, SkipKinds: g.skips.list(), Max: int32(n), WorkerID: worker,
+	found, full, err := c.take(ctx, n-len(rows), 0)
+	if err == nil {
+		g.ageing.note(len(rows)+len(found), full)
+	}
+	if err == nil && !full {
+		g.candidates.drained(c.queues)
+	}
+	return append(rows, found...), full || others, err
+}
+
+// currentIntake prepares the policy in force, once.
+func (g *Governor) currentIntake() *intake {
+	policy := g.policy.Load()
+	if g.intake == nil || g.intake.policy != policy {
+		g.intake = newIntake(policy, g.config.Labels[canaryLabel] == canaryValue)
+	}
+	return g.intake
+}
+
+// claiming is one claim under way.
+type claiming struct {
+	governor *Governor
+	in       *intake
+	worker   string
+	now      time.Time
+	skip     []string // kinds that are left out, sorted
+	queues   []laneQueue
+}
+
+// plain reports whether nothing is limited or left out.
+func (c *claiming) plain() bool {
+	return c.in.plain && len(c.skip) == 0 && c.governor.config.Kinds == nil
+}
+
+// take claims up to n tasks; with ageing, only those that have waited for that
+// long for each step of their priority.
+func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows []dbq.TaskClaimRow, full bool, err error) {
+	if !c.plain() {
+		return c.takeFromLanes(ctx, n, ageing)
+	}
+	names := make([]string, len(c.queues))
+	for i, q := range c.queues {
+		names[i] = q.name
+	}
+	rows, err = c.governor.q.TaskClaim(ctx, dbq.TaskClaimParams{
+		Queues: names, Max: int32(n), WorkerID: c.worker, Ageing: ageing.Seconds(),
 	})
-	return append(rows, others...), len(others) == n, err
+	return rows, len(rows) == n, err
+}
+
+// probe claims one task of a kind that is left out because the app lacked it.
+func (c *claiming) probe(ctx context.Context, kind string) ([]dbq.TaskClaimRow, error) {
+	if _, paused := c.governor.pausedKinds(c.in.policy, c.now)[kind]; paused {
+		return nil, nil
+	}
+	plan := lanePlan{queues: c.queues, kinds: []string{kind}, alone: true}
+	rows, _, err := c.ask(ctx, plan, 1, 0)
+	return rows, err
+}
+
+// takeFromLanes is take where something is limited or left out.
+func (c *claiming) takeFromLanes(ctx context.Context, n int, ageing time.Duration) ([]dbq.TaskClaimRow, bool, error) {
+	g := c.governor
+	plan := lanePlan{skip: c.skip, aged: ageing > 0}
+	for _, q := range c.queues {
+		if !g.flows.isBlocked(flowOfQueue(q.name), c.now) {
+			plan.queues = append(plan.queues, q)
+		}
+	}
+	dont := g.pausedKinds(c.in.policy, c.now)
+	skipped := g.skips.list()
+	for _, kind := range c.in.limited {
+		_, paused := dont[kind]
+		if !paused && !slices.Contains(skipped, kind) && !g.flows.isBlocked(flowOfKind(kind), c.now) && g.wants(kind) {
+			plan.kinds = append(plan.kinds, kind)
+		}
+	}
+	rows, full, err := c.ask(ctx, plan, n, ageing)
+	if next := g.flows.nextTry(c.now); !next.IsZero() {
+		g.alarm.set(next)
+	}
+	return rows, full, err
+}
+
+// wants reports whether this sidecar takes tasks of the kind at all.
+func (g *Governor) wants(kind string) bool {
+	return g.config.Kinds == nil || slices.Contains(g.config.Kinds, kind)
+}
+
+// ask claims through lanes and remembers what they showed.
+func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Duration) (rows []dbq.TaskClaimRow, full bool, err error) {
+	g := c.governor
+	plan.workers = max(1, c.in.policy.Workers)
+	asks := g.lanes.plan(c.now, plan)
+	if len(asks) == 0 {
+		return nil, false, nil
+	}
+	params := dbq.TaskClaimLanesParams{
+		WorkerID: c.worker, Max: int32(n), Kinds: g.config.Kinds, SkipKinds: plan.skip, Ageing: ageing.Seconds(),
+		WindowRows: laneWindow, BudgetMs: int32(laneBudget.Milliseconds()),
+	}
+	if params.SkipKinds == nil {
+		params.SkipKinds = []string{}
+	}
+	for i := range asks {
+		ask := &asks[i]
+		params.Queues = append(params.Queues, ask.key.queue)
+		params.Priorities = append(params.Priorities, ask.key.priority)
+		params.LaneKinds = append(params.LaneKinds, ask.key.kind)
+		params.FromUs, params.FromIds = append(params.FromUs, ask.from.us), append(params.FromIds, ask.from.id)
+		params.ToUs, params.ToIds = append(params.ToUs, ask.to.us), append(params.ToIds, ask.to.id)
+		params.Lows, params.Highs = append(params.Lows, ask.low), append(params.Highs, ask.high)
+	}
+	found, err := g.q.TaskClaimLanes(ctx, params)
+	if err != nil || len(found) == 0 {
+		return nil, false, err
+	}
+	for i := range found[:len(found)-1] {
+		rows = append(rows, taskOf(&found[i]))
+	}
+	var report laneReport
+	if err := json.Unmarshal(found[len(found)-1].Report, &report); err != nil {
+		return rows, false, fmt.Errorf("report of a claim: %w", err)
+	}
+	now := time.Now()
+	g.flows.block(now, report.Flows)
+	for _, flow := range report.Flows {
+		g.metrics.limited.WithLabelValues(flow.Why).Inc()
+	}
+	if ageing > 0 {
+		return rows, true, nil // it looked at a part of each lane only
+	}
+	full = g.lanes.learn(now, asks, &report, plan.workers)
+	g.laneCount.Store(int64(len(g.lanes.byKey)))
+	return rows, full, nil
+}
+
+func taskOf(row *dbq.TaskClaimLanesRow) dbq.TaskClaimRow {
+	return dbq.TaskClaimRow{
+		ID: row.ID, Kind: row.Kind, Queue: row.Queue, Priority: row.Priority, Attempt: row.Attempt, MaxAttempts: row.MaxAttempts,
+		Args: row.Args, Metadata: row.Metadata, CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt, AttemptedAt: row.AttemptedAt,
+	}
+}
+
+// ageing gives tasks of low priority that have waited for long their part of the
+// claims while there is more work than slots. Guarded by claimMu.
+type ageing struct {
+	last    time.Time
+	claimed int  // since then
+	full    bool // the last claim left something behind
+}
+
+const (
+	ageingEvery = time.Second
+	// ageingPart is what part of the claims it is at most.
+	ageingPart = 4
+)
+
+// share returns how many of n tasks to claim by age now.
+func (a *ageing) share(now time.Time, n int) int {
+	if !a.full || now.Sub(a.last) < ageingEvery {
+		return 0
+	}
+	part := min(n, a.claimed/ageingPart)
+	if part > 0 {
+		a.last, a.claimed = now, 0
+	}
+	return part
+}
+
+func (a *ageing) note(claimed int, full bool) {
+	a.claimed += claimed
+	a.full = full
 }
 
 // owns reports whether what the worker claimed is still its own for certain: it
@@ -182,6 +379,7 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 		ctx:     ctx,
 		cancel:  cancel,
 		later:   make(chan jobs.Outcome, 1),
+		queue:   row.Queue,
 	}
 	if timeout > 0 {
 		x.task.Deadline = now.Add(timeout)

@@ -15,7 +15,12 @@ import (
 
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sql/dbq"
 )
+
+// pauseTimeout bounds telling the fleet of a pause, which must not keep an outcome
+// from being written.
+const pauseTimeout = 5 * time.Second
 
 // riverKind is the only kind that River sees.
 const riverKind = "sched.task"
@@ -34,6 +39,7 @@ type execution struct {
 	cancel   context.CancelCauseFunc
 	accepted atomic.Bool
 	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task
+	queue    string            // its whole name
 }
 
 type leaseKey struct {
@@ -132,7 +138,7 @@ func (g *Governor) run(x *execution) {
 		x.cancel(nil)
 		g.running.remove(x)
 		g.free(1)
-		if g.more.Load() {
+		if g.flows.unblock(x.queue) || g.more.Load() {
 			g.pilot.wake()
 		}
 	}()
@@ -148,6 +154,9 @@ func (g *Governor) run(x *execution) {
 		}
 	case outcome.Kind != jobs.OutcomeHandBack:
 		g.skips.accept(x.task.Kind)
+	}
+	if outcome.PauseKind && outcome.Delay > 0 {
+		g.pauseKind(x, outcome)
 	}
 	g.settle(x, outcome)
 }
@@ -256,4 +265,23 @@ func (g *Governor) skipKind(x *execution) {
 	g.config.Logger.WarnContext(x.ctx, "the app has no handler for this kind; handing its tasks back and not claiming it for a while",
 		slog.String("kind", x.task.Kind), slog.Duration("skip", backoff))
 	time.AfterFunc(backoff, g.pilot.wake)
+}
+
+// pauseKind has the whole fleet leave the kind alone for as long as the app said.
+func (g *Governor) pauseKind(x *execution, outcome jobs.Outcome) {
+	now := time.Now()
+	if !g.flows.pause(x.task.Kind, now.Add(outcome.Delay), now) {
+		return
+	}
+	g.metrics.pauses.Inc()
+	log := g.config.Logger.With(slog.String("kind", x.task.Kind), slog.Duration("for", outcome.Delay))
+	log.InfoContext(x.ctx, "the app asks for a pause: no task of this kind is claimed meanwhile", slog.String("answer", outcome.Error))
+	ctx, cancel := context.WithTimeout(g.settleCtx, pauseTimeout)
+	defer cancel()
+	_, err := g.q.KindPause(ctx, dbq.KindPauseParams{
+		Kind: x.task.Kind, Seconds: outcome.Delay.Seconds(), Reason: outcome.Error, WorkerID: x.task.Lease.WorkerID,
+	})
+	if err != nil {
+		log.WarnContext(x.ctx, "the fleet doesn't know that the app asks for a pause", slog.Any("error", err))
+	}
 }

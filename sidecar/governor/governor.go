@@ -59,6 +59,9 @@ type Config struct {
 	Slots   int // tasks at once at the start; 0..Ceiling
 	Ceiling int // hard maximum of slots; 1..SlotsMax
 
+	TokenRate  float64 // tasks claimed a second at most; 0: as many as there are
+	TokenBurst int     // of them at once after a pause; at least 1 unless TokenRate is 0
+
 	PollInterval      time.Duration // the longest a lost wake-up delays a task
 	HeartbeatInterval time.Duration
 	FenceAfter        time.Duration // without a heartbeat: claim nothing, end calls; < EvictAfter
@@ -96,6 +99,12 @@ type Governor struct {
 	life    atomic.Pointer[routing.Lifecycle] // of that registration
 	poller  *poller
 	row     loadRow
+	flows   flows
+	tokens  tokens
+	alarm   alarm
+	hints   hints
+	// laneCount is how many lanes are remembered, for the metric.
+	laneCount atomic.Int64
 	// lastBeat is when the last heartbeat that succeeded was sent.
 	lastBeat    atomic.Pointer[time.Time]
 	policy      atomic.Pointer[routing.Policy]
@@ -111,6 +120,10 @@ type Governor struct {
 	claimMu      sync.Mutex
 	claimInDoubt bool          // guarded by claimMu: a claim's answer was lost
 	claimRetry   time.Duration // guarded by claimMu: the pause after a claim that failed; 0 after one that didn't
+	intake       *intake       // guarded by claimMu
+	candidates   candidates    // guarded by claimMu
+	lanes        lanes         // guarded by claimMu
+	ageing       ageing        // guarded by claimMu
 
 	workCtx     context.Context //nolint:containedctx // parent of all attempts
 	cancelWork  context.CancelCauseFunc
@@ -133,6 +146,9 @@ func New(config Config) (*Governor, error) {
 		return nil, fmt.Errorf("fence after %s must be shorter than evict after %s: a worker must have ended its calls before others get its tasks",
 			config.FenceAfter, config.EvictAfter)
 	}
+	if config.TokenRate < 0 || config.TokenRate > 0 && config.TokenBurst < 1 {
+		return nil, fmt.Errorf("%g tokens a second with a burst of %d let nothing through", config.TokenRate, config.TokenBurst)
+	}
 	if config.Listen == nil {
 		config.Listen = config.Pool.Config().ConnConfig
 	}
@@ -151,6 +167,8 @@ func New(config Config) (*Governor, error) {
 	g.metrics = newMetrics(config.Registerer, g)
 	g.settler.Observe = g.metrics.observeSettle
 	g.pilot = &pilot{governor: g}
+	g.tokens = newTokens(config.TokenRate, config.TokenBurst)
+	g.alarm.ring = g.pilot.wake
 	g.policy.Store(&routing.Policy{})
 	g.poller = newPoller()
 	g.holds.put(holdStarting)
@@ -341,9 +359,11 @@ type Status struct {
 	Ceiling      int      `json:"ceiling"`
 	Holds        []string `json:"holds"`
 	SkippedKinds []string `json:"skipped_kinds"`
-	Queues       []string `json:"queues"`
-	Leading      bool     `json:"leading"`
-	Listening    bool     `json:"listening"`
+	// Limits says in words what bounds the claims besides slots and holds.
+	Limits    []string `json:"limits"`
+	Queues    []string `json:"queues"`
+	Leading   bool     `json:"leading"`
+	Listening bool     `json:"listening"`
 }
 
 // Status returns the current state.
@@ -351,7 +371,7 @@ func (g *Governor) Status() Status {
 	taken, limit := g.slots.counts()
 	status := Status{
 		Running: g.running.count(), Taken: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
-		SkippedKinds: g.skips.list(), Queues: g.policy.Load().Names(), Leading: g.leading.Load(), Listening: g.listening.Load(),
+		SkippedKinds: g.skips.list(), Limits: g.limitTexts(time.Now()), Queues: g.policy.Load().Names(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {
 		status.WorkerID = *id

@@ -139,7 +139,7 @@ func claimOne(t *testing.T, pool *pgxpool.Pool, worker string) (int64, jobs.Leas
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `insert into sched.worker (id, client_id) values ($1, $1) on conflict do nothing`, worker)
 	require.NoError(t, err)
-	rows, err := dbq.New(pool).TaskClaim(t.Context(), dbq.TaskClaimParams{Queues: []string{"default"}, SkipKinds: []string{}, Max: 1, WorkerID: worker})
+	rows, err := dbq.New(pool).TaskClaim(t.Context(), dbq.TaskClaimParams{Queues: []string{"default"}, Max: 1, WorkerID: worker})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	return rows[0].ID, jobs.Lease{WorkerID: worker, AttemptedAt: rows[0].AttemptedAt}

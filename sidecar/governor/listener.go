@@ -171,6 +171,7 @@ func (g *Governor) inserted(queue, worker string) {
 	}
 	if _, serves := g.policy.Load().Queue(queue); serves {
 		g.metrics.wakeups.WithLabelValues(wakeupTaken).Inc()
+		g.hints.add(queue)
 		g.pilot.wake()
 		return
 	}

@@ -14,8 +14,13 @@ const (
 	wakeupForeign = "foreign"
 )
 
+// limitedTokens is the label of claims that the token bucket stopped.
+const limitedTokens = "tokens"
+
 // metrics are the governor's own; see docs/metrics.md.
 type metrics struct {
+	pauses                                                                prometheus.Counter
+	limited                                                               *prometheus.CounterVec
 	claims, claimed, polls, refused, replayed, fences, evictions, skipped prometheus.Counter
 	settled, rescued, wakeups                                             *prometheus.CounterVec
 	dispatched                                                            *prometheus.HistogramVec
@@ -40,6 +45,10 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 		fences:    counter("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres."),
 		evictions: counter("worker_evictions_total", "Workers that this sidecar, leading, declared dead."),
 		skipped:   counter("kinds_skipped_total", "Times the app turned out to have no handler for a kind."),
+		pauses:    counter("kind_pauses_total", "Times this sidecar's app asked for a pause of a kind."),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "sched", Name: "claims_limited_total", Help: "Claims that a limit left without some tasks, by limit.",
+		}, []string{"by"}),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "sched", Name: "tasks_settled_total", Help: "Outcomes written, by outcome.",
 		}, []string{"outcome"}),
@@ -69,6 +78,21 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	for _, answer := range []string{wakeupTaken, wakeupForeign} {
 		m.wakeups.WithLabelValues(answer)
 	}
+	for _, by := range []string{limitedTokens, whyRate, whyMaxRunning, whyBusy} {
+		m.limited.WithLabelValues(by)
+	}
+	registerer.MustRegister(m.pauses, m.limited,
+		gauge("tokens", "Tasks that may be claimed now by this sidecar's token bucket; -1: it is off.", func() float64 {
+			if g.tokens.limiter == nil {
+				return -1
+			}
+			return g.tokens.limiter.Tokens()
+		}),
+		gauge("tokens_wait_seconds", "Time until the token bucket lets the next task through.", func() float64 {
+			return g.tokens.wait(time.Now(), 1).Seconds()
+		}),
+		gauge("lanes", "Lanes of queues with a mark: where claims leave something out.", func() float64 { return float64(g.laneCount.Load()) }),
+	)
 	registerer.MustRegister(m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
 		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),

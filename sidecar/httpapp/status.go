@@ -31,7 +31,7 @@ func outcomeOf(r reply, kind string, now time.Time) jobs.Outcome {
 		return jobs.Outcome{Kind: jobs.OutcomeHandBack, UnknownKind: true, Error: describe(r, kind)}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if told {
-			return jobs.Outcome{Kind: jobs.OutcomeSnooze, Delay: delay, Error: describe(r, kind)}
+			return jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: delay, Error: describe(r, kind)}
 		}
 	case http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:

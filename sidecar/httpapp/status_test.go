@@ -78,9 +78,9 @@ func TestStatusTable(t *testing.T) {
 		{"header fields too large", 431, nil, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 431"}},
 		{"of no standard", 499, nil, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 499"}},
 
-		{"too many", 429, soon, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, Delay: 30 * time.Second, Error: "app answered 429"}},
-		{"unavailable", 503, headers{"Retry-After": "Sun, 01 Mar 2026 12:00:10 GMT"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, Delay: 10 * time.Second, Error: "app answered 503"}},
-		{"unavailable for long", 503, headers{"Retry-After": "86400"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, Delay: time.Hour, Error: "app answered 503"}},
+		{"too many", 429, soon, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: 30 * time.Second, Error: "app answered 429"}},
+		{"unavailable", 503, headers{"Retry-After": "Sun, 01 Mar 2026 12:00:10 GMT"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: 10 * time.Second, Error: "app answered 503"}},
+		{"unavailable for long", 503, headers{"Retry-After": "86400"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: time.Hour, Error: "app answered 503"}},
 		{"too many, without a time", 429, nil, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 429"}},
 		{"unavailable, at no time", 503, headers{"Retry-After": "soon"}, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 503"}},
 

@@ -59,6 +59,8 @@ type Querier interface {
 	// Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
 	// find the line at fault.
 	JSONCheck(ctx context.Context, value string) (bool, error)
+	// Leaves a kind out of all claims of the fleet for a while. When an app answers with Retry-After.
+	KindPause(ctx context.Context, arg KindPauseParams) (bool, error)
 	// The kinds that have retry delays of their own. By each sidecar, with its queues.
 	// What a kind leaves to the sidecar's own policy is -1.
 	KindRetry(ctx context.Context) ([]KindRetryRow, error)
@@ -95,6 +97,13 @@ type Querier interface {
 	QueuePause(ctx context.Context, arg QueuePauseParams) ([]QueuePauseRow, error)
 	// Ends the pause of queues. As QueuePause.
 	QueueResume(ctx context.Context, arg QueueResumeParams) ([]QueueResumeRow, error)
+	// Which of the queues have a task that is due, and how urgent the first one is. By a
+	// sidecar that serves many, some times a second while it works.
+	QueueWaiting(ctx context.Context, arg QueueWaitingParams) ([]QueueWaitingRow, error)
+	// The next queues in alphabetical order that have waiting tasks, served or not. By a
+	// sidecar that serves thousands, where a look at each would take too long: one
+	// descent of the index for each queue found.
+	QueueWaitingAfter(ctx context.Context, arg QueueWaitingAfterParams) ([]string, error)
 	// The tasks that a sidecar, under all its registrations, ran and that failed for
 	// good: discarded, or cancelled by the app's own answer. One that a person
 	// cancelled is none. Once at the end of --until-empty.
@@ -156,17 +165,27 @@ type Querier interface {
 	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
 	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority
-	// first over all of them. Runs on every wake-up and poll of a sidecar.
+	// first over all of them, and within a priority the queue whose first task has
+	// waited longest. Runs on every wake-up and poll of a sidecar that nothing limits.
 	//
-	// Each queue contributes at most max rows from its own index range, so the cost
-	// is bounded by queues times max. The ids reach the UPDATE through an array: the
-	// planner then has no join to get wrong, however stale the statistics are.
-	// attempted_at must differ from that of every earlier claim of the task, since
-	// it is the lease. A worker that was evicted or told to drain gets nothing.
+	// The head of each queue is looked at, not locked. The turns, one per queue and
+	// priority, are then taken in order, and each is read only when those before it
+	// yielded too little: no more rows are locked than claimed, however many queues
+	// there are. The ids reach the UPDATE through an array: the planner then has no
+	// join to get wrong, however stale the statistics are. attempted_at must differ
+	// from that of every earlier claim of the task, since it is the lease. A worker
+	// that was evicted or told to drain gets nothing. A queue that has a limit by now
+	// is left to claims that obey it.
+	//
+	// With ageing above 0 only what has waited for that many seconds for each step of
+	// priority below the first is claimed, and chance decides where from.
 	//
 	// Whatever somebody has written into a row, claiming it must not fail: it would
 	// fail each time, and everything behind the row would wait for ever.
 	TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskClaimRow, error)
+	// The same where limits, left-out kinds or canaries are in play. The last row is a
+	// report on the lanes alone, with id 0.
+	TaskClaimLanes(ctx context.Context, arg TaskClaimLanesParams) ([]TaskClaimLanesRow, error)
 	// Adds tasks, all or none, and says how many ids came back.
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)
 	// Why a task waits, or what became of it, a statement a line.
