@@ -23,6 +23,7 @@ func schedCommand(environ []string) *cobra.Command {
 		migrateCommand(environ),
 		doctorCommand(environ),
 		benchCommand(environ),
+		simulateCommand(environ),
 		completionCommand(),
 		versionCommand("sched"),
 	)
