@@ -42,7 +42,7 @@ func (r *Router) canaries(ctx context.Context) error {
 }
 
 func (r *Router) step(ctx context.Context, row dbq.CanaryRowsRow, g *group) error {
-	measured, err := r.q.CanaryMeasures(ctx, dbq.CanaryMeasuresParams{Queue: row.Queue, SinceSeconds: row.SinceSeconds, Max: measureMax})
+	measured, err := r.q.CanaryMeasures(ctx, dbq.CanaryMeasuresParams{Queue: row.Queue, Since: row.StepAt, Max: measureMax})
 	if err != nil {
 		return fmt.Errorf("measure the canary of queue %s: %w", row.Queue, err)
 	}

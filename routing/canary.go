@@ -18,6 +18,9 @@ const (
 	canaryFailures = 3
 )
 
+// rounding keeps a measure that is just at its bound from being above it.
+const rounding = 1e-6
+
 // The states of a canary.
 const (
 	CanaryOff        = "off"
@@ -81,7 +84,7 @@ func NextCanary(r CanaryRules, s CanaryState, canary, others Track) CanaryStep {
 		return CanaryStep{Percent: s.Percent, State: s.State}
 	}
 	enough := canary.Attempts >= canaryAttempts || canary.Errors >= canaryFailures
-	if s.Percent > 0 && enough && canary.errorPercent() > r.AbortErrorPercent {
+	if s.Percent > 0 && enough && canary.errorPercent() > r.AbortErrorPercent+rounding {
 		return CanaryStep{State: CanaryRolledBack, Reason: fmt.Sprintf("%d of %d attempts failed on the canary: %.2f %%, above %g %%",
 			canary.Errors, canary.Attempts, canary.errorPercent(), r.AbortErrorPercent)}
 	}
@@ -123,11 +126,11 @@ func compareTracks(r CanaryRules, canary, others Track) string {
 		return fmt.Sprintf("the 95th percentiles of run time differ by %s, above %s: %s on the canary, %s on the others",
 			apart.Round(time.Millisecond/10), r.MaxP95, canary.P95.Round(time.Millisecond/10), others.P95.Round(time.Millisecond/10))
 	}
-	if points := canary.errorPercent() - others.errorPercent(); points > r.MaxErrorPoints {
+	if points := canary.errorPercent() - others.errorPercent(); points > r.MaxErrorPoints+rounding {
 		return fmt.Sprintf("the canary's error rate is %.2f points higher, above %g: %.2f %% and %.2f %%",
 			points, r.MaxErrorPoints, canary.errorPercent(), others.errorPercent())
 	}
-	if points := 100 * (canary.CPU - others.CPU); points > r.MaxCPUPoints {
+	if points := 100 * (canary.CPU - others.CPU); points > r.MaxCPUPoints+rounding {
 		return fmt.Sprintf("the canary's cpu is %.1f points higher, above %g: %.1f %% and %.1f %%",
 			points, r.MaxCPUPoints, 100*canary.CPU, 100*others.CPU)
 	}

@@ -3,6 +3,12 @@ package routing_test
 import (
 	"context"
 	"testing"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second // bounds every wait of these tests
+	pause    = 100 * time.Millisecond
 )
 
 // contextThatEnds returns one that is over: what has arrived by now counts.

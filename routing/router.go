@@ -19,7 +19,7 @@ import (
 
 const (
 	turnTimeout = 2 * time.Second
-	partTimeout = 500 * time.Millisecond
+	partTimeout = time.Second
 	// reloadEvery is after how many turns everything is read again, lest a row that
 	// somebody else wrote or deleted go unnoticed for long.
 	reloadEvery = 300
@@ -109,7 +109,7 @@ func (r *Router) Turn(ctx context.Context) error {
 	errs := []error{
 		within(ctx, partTimeout, func(ctx context.Context) error { return r.count(ctx, started) }),
 		r.snapshot(ctx, started),
-		within(ctx, 2*partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
+		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
 		r.putQueues(ctx, started),
 		within(ctx, partTimeout, r.canaries),
 		r.putFleet(ctx),

@@ -17,7 +17,7 @@ const (
 	sweepEvery     = 5  // turns
 	forgetEvery    = 60 // turns
 	forgetAfter    = 7 * 24 * time.Hour
-	livenessMaxGap = 3 * time.Second
+	livenessMaxGap = 5 * time.Second // a turn whose duties all run into their limits, and the pause after it
 )
 
 // leaderService is what the elected leader does for the fleet. River starts it
@@ -80,11 +80,20 @@ func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, tur
 	// Not done here: promoting may take long, or wait for an open transaction that
 	// inserts a unique key, and nobody could be found dead meanwhile.
 	g.promoter.expect(time.Now())
-	// In this order: nothing stays assigned to an evicted one, and the pressure that schedules wait for is of now.
-	errs := []error{g.evictDead(ctx, liveness), g.router.Turn(ctx), g.runSchedules(ctx)}
+	evicted := g.evictDead(ctx, liveness)
+	// After the evictions, so that nothing stays assigned to who was evicted; then the
+	// schedules, which wait for the pressure of now; beside the rest, so that the next look
+	// at heartbeats comes in time.
+	routed := make(chan error, 1)
+	go func() { routed <- errors.Join(g.router.Turn(ctx), g.runSchedules(ctx)) }()
+	return errors.Join(evicted, g.tidy(ctx, turn), <-routed)
+}
+
+// tidy is what the leader does now and then beside evictions and routing.
+func (g *Governor) tidy(ctx context.Context, turn int) error {
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
-	errs = append(errs, g.registry.DiscoverQueues(ctx))
+	errs := []error{g.registry.DiscoverQueues(ctx)}
 	if turn%sweepEvery == 0 {
 		rescued, err := g.registry.Sweep(ctx)
 		errs = append(errs, err)

@@ -18,7 +18,7 @@ type Querier interface {
 	BatchList(ctx context.Context, arg BatchListParams) ([][]byte, error)
 	// The progress of one batch.
 	BatchOne(ctx context.Context, name string) ([]byte, error)
-	// What ended on either track of a queue in the last seconds: attempts, those that failed,
+	// What ended on either track of a queue since its step began: attempts, those that failed,
 	// and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
 	// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
 	CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error)

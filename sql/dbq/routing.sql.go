@@ -17,23 +17,23 @@ WITH completed AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
     FROM sched.river_job AS j
-    WHERE j.state = 'completed' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    WHERE j.state = 'completed' AND j.finalized_at >= $1::timestamptz
     ORDER BY j.finalized_at DESC LIMIT $2::integer
 ), discarded AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
     FROM sched.river_job AS j
-    WHERE j.state = 'discarded' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    WHERE j.state = 'discarded' AND j.finalized_at >= $1::timestamptz
     ORDER BY j.finalized_at DESC LIMIT $2::integer
 ), cancelled AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
     FROM sched.river_job AS j
-    WHERE j.state = 'cancelled' AND j.finalized_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    WHERE j.state = 'cancelled' AND j.finalized_at >= $1::timestamptz
     ORDER BY j.finalized_at DESC LIMIT $2::integer
 ), retried AS (
     SELECT a.task_id, a.worker_id
     FROM sched.attempt_log AS a
-    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= clock_timestamp() - make_interval(secs => $1::float8)
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= $1::timestamptz
     ORDER BY a.ended_at DESC LIMIT $2::integer
 ), ended AS (
     SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = $3::text
@@ -53,9 +53,9 @@ GROUP BY 1
 `
 
 type CanaryMeasuresParams struct {
-	SinceSeconds float64
-	Max          int32
-	Queue        string
+	Since time.Time
+	Max   int32
+	Queue string
 }
 
 type CanaryMeasuresRow struct {
@@ -65,11 +65,11 @@ type CanaryMeasuresRow struct {
 	P95Ms    float64
 }
 
-// What ended on either track of a queue in the last seconds: attempts, those that failed,
+// What ended on either track of a queue since its step began: attempts, those that failed,
 // and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
 // cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
 func (q *Queries) CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error) {
-	rows, err := q.db.Query(ctx, canaryMeasures, arg.SinceSeconds, arg.Max, arg.Queue)
+	rows, err := q.db.Query(ctx, canaryMeasures, arg.Since, arg.Max, arg.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (q *Queries) CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) 
 
 const canaryRows = `-- name: CanaryRows :many
 SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
-    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.workers, c.reason
+    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.step_at, c.workers, c.reason
 FROM sched.canary AS c
 ORDER BY c.queue
 `
@@ -111,6 +111,7 @@ type CanaryRowsRow struct {
 	MaxCpuPoints      float32
 	AbortErrorPercent float32
 	SinceSeconds      float64
+	StepAt            time.Time
 	Workers           int32
 	Reason            pgtype.Text
 }
@@ -136,6 +137,7 @@ func (q *Queries) CanaryRows(ctx context.Context) ([]CanaryRowsRow, error) {
 			&i.MaxCpuPoints,
 			&i.AbortErrorPercent,
 			&i.SinceSeconds,
+			&i.StepAt,
 			&i.Workers,
 			&i.Reason,
 		); err != nil {

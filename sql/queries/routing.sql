@@ -210,7 +210,7 @@ ORDER BY c.version, c.worker_id;
 -- name: CanaryRows :many
 -- All canaries. By the leader, each second.
 SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
-    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.workers, c.reason
+    c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.step_at, c.workers, c.reason
 FROM sched.canary AS c
 ORDER BY c.queue;
 
@@ -237,30 +237,30 @@ WHERE c.queue = (
 );
 
 -- name: CanaryMeasures :many
--- What ended on either track of a queue in the last seconds: attempts, those that failed,
+-- What ended on either track of a queue since its step began: attempts, those that failed,
 -- and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
 -- cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
 WITH completed AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
     FROM sched.river_job AS j
-    WHERE j.state = 'completed' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    WHERE j.state = 'completed' AND j.finalized_at >= @since::timestamptz
     ORDER BY j.finalized_at DESC LIMIT @max::integer
 ), discarded AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
     FROM sched.river_job AS j
-    WHERE j.state = 'discarded' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    WHERE j.state = 'discarded' AND j.finalized_at >= @since::timestamptz
     ORDER BY j.finalized_at DESC LIMIT @max::integer
 ), cancelled AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
     FROM sched.river_job AS j
-    WHERE j.state = 'cancelled' AND j.finalized_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    WHERE j.state = 'cancelled' AND j.finalized_at >= @since::timestamptz
     ORDER BY j.finalized_at DESC LIMIT @max::integer
 ), retried AS (
     SELECT a.task_id, a.worker_id
     FROM sched.attempt_log AS a
-    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= clock_timestamp() - make_interval(secs => @since_seconds::float8)
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= @since::timestamptz
     ORDER BY a.ended_at DESC LIMIT @max::integer
 ), ended AS (
     SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = @queue::text
