@@ -103,15 +103,14 @@ CREATE TRIGGER river_queue_operator_delete AFTER DELETE ON sched.river_queue FOR
     EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
 COMMENT ON TRIGGER river_queue_operator_delete ON sched.river_queue IS 'Logs who removes one.';
 
--- The leader moves a canary as its measures say: from rising or full, or back to 0, together with step_at, and nothing else.
+-- The leader moves a canary that rises as its measures say, on or back to 0, together with step_at, and nothing else.
 CREATE TRIGGER canary_operator_insert AFTER INSERT ON sched.canary FOR EACH ROW
     EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
 COMMENT ON TRIGGER canary_operator_insert ON sched.canary IS 'Logs who adds one.';
 CREATE TRIGGER canary_operator_update AFTER UPDATE OF percent, state, steps, hold, max_p95_ms, max_error_points, max_cpu_points, abort_error_percent ON sched.canary FOR EACH ROW
     WHEN ((OLD.percent, OLD.state, OLD.steps, OLD.hold, OLD.max_p95_ms, OLD.max_error_points, OLD.max_cpu_points, OLD.abort_error_percent) IS DISTINCT FROM (NEW.percent, NEW.state, NEW.steps, NEW.hold, NEW.max_p95_ms, NEW.max_error_points, NEW.max_cpu_points, NEW.abort_error_percent)
         AND NOT (
-            NEW.step_at IS DISTINCT FROM OLD.step_at AND NEW.state IN ('rising', 'full', 'rolled_back')
-            AND (OLD.state IN ('rising', 'full') OR NEW.state = 'rolled_back')
+            NEW.step_at IS DISTINCT FROM OLD.step_at AND OLD.state = 'rising' AND NEW.state IN ('rising', 'full', 'rolled_back')
             AND (OLD.steps, OLD.hold, OLD.max_p95_ms, OLD.max_error_points, OLD.max_cpu_points, OLD.abort_error_percent) IS NOT DISTINCT FROM (NEW.steps, NEW.hold, NEW.max_p95_ms, NEW.max_error_points, NEW.max_cpu_points, NEW.abort_error_percent)
         ))
     EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');

@@ -61,7 +61,7 @@ func TestChangesOfConfigurationAreLogged(t *testing.T) {
 func TestWhatNobodyDidIsNotLogged(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	exec(t, pool, "INSERT INTO sched.canary (queue, state, percent) VALUES ('q', 'rising', 5)")
+	exec(t, pool, "INSERT INTO sched.canary (queue, state, percent) VALUES ('q', 'rising', 5), ('bad', 'rising', 5)")
 	exec(t, pool, "INSERT INTO sched.kind (kind) VALUES ('k')")
 	exec(t, pool, "DELETE FROM sched.operator_action")
 	for _, sql := range []string{
@@ -75,8 +75,8 @@ func TestWhatNobodyDidIsNotLogged(t *testing.T) {
 		"UPDATE sched.kind SET rate = NULL",
 		"UPDATE sched.canary SET workers = 2",
 		"UPDATE sched.canary SET percent = 15, step_at = now() + interval '1 s', reason = 'good'",
-		"UPDATE sched.canary SET percent = 100, state = 'full', step_at = now() + interval '2 s', reason = 'good'",
-		"UPDATE sched.canary SET percent = 0, state = 'rolled_back', step_at = now() + interval '3 s', reason = 'bad'",
+		"UPDATE sched.canary SET percent = 100, state = 'full', step_at = now() + interval '2 s', reason = 'good' WHERE queue = 'q'",
+		"UPDATE sched.canary SET percent = 0, state = 'rolled_back', step_at = now() + interval '3 s', reason = 'bad' WHERE queue = 'bad'",
 		"INSERT INTO sched.flow (scope, name, paused_until) VALUES ('kind', 'k', now() + interval '1 hour')",
 		"DELETE FROM sched.river_queue",
 	} {

@@ -94,6 +94,9 @@ func pairs(object json.RawMessage) string {
 	}
 	parts := make([]string, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if m[key] == nil {
+			m[key] = none
+		}
 		parts = append(parts, fmt.Sprintf("%s=%v", key, m[key]))
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +19,9 @@ const (
 )
 
 func queuesCommand(environ []string) *cobra.Command {
-	return listGroup("queues", "List queues, pause and resume them",
+	return listGroup("queues", "List queues, configure, pause and resume them",
 		func() *cobra.Command { return queuesListCommand(environ) },
+		queuesSetCommand(environ),
 		queuesPauseCommand(environ, true),
 		queuesPauseCommand(environ, false))
 }
@@ -33,7 +35,10 @@ func queuesListCommand(environ []string) *cobra.Command {
 		Short: "List queues with what waits and runs in them",
 		Long: `Lists queues by name: all of them, or those named and the ones derived from them by a
 selector or protocol (NAME|hash). OLDEST is how long the task that waits longest could
-have run; WORKERS are alive and serve the queue.
+have run; WORKERS are alive and offer what the queue demands. PRESSURE is how close it is
+to its limits, as the leader saw it last ("sched pressure" says why). LIMITS are what is
+configured: the most tasks that run at once, and that start a second; NOTE says what
+nobody offers, if nobody can serve the queue.
 
 Counting is bounded, so that asking costs the same on a full database: at most
 --count-to tasks available in each queue, as many running ones over all queues, and as
@@ -84,16 +89,19 @@ func showQueues(s *screen, queues []operator.Queue, named []string, limit int) e
 	t := table{columns: []column{
 		{title: "QUEUE", flexible: true},
 		{title: "STATE"},
+		{title: "PRESSURE"},
 		{title: "AVAILABLE", right: true},
 		{title: "OLDEST", right: true},
 		{title: "RUNNING", right: true},
 		{title: "SCHEDULED", right: true, spare: true},
 		{title: "RETRYABLE", right: true, spare: true},
 		{title: "WORKERS", right: true},
+		{title: "LIMITS", flexible: true, optional: true},
 		{title: "DEMANDS", flexible: true, optional: true},
+		{title: "NOTE", flexible: true, optional: true},
 	}}
 	for _, q := range queues {
-		oldest, state, paint := none, "open", map[int]color{}
+		oldest, state, paint := none, "open", map[int]color{2: levelColor(q.Pressure)}
 		if q.OldestSeconds != nil {
 			oldest = span(time.Duration(*q.OldestSeconds * float64(time.Second)))
 		}
@@ -101,13 +109,59 @@ func showQueues(s *screen, queues []operator.Queue, named []string, limit int) e
 			state, paint[1] = "paused "+span(time.Since(*q.PausedAt)), yellow
 		}
 		if q.Workers == 0 {
-			paint[7] = red
+			paint[8] = red
 		}
-		t.add(paint, q.Name, state, atLeast(q.Available, q.AvailableIsMore), oldest, atLeast(q.Running, q.RunningIsMore),
-			atLeast(q.Scheduled, q.TimedIsMore), atLeast(q.Retryable, q.TimedIsMore), number(q.Workers), demands(q))
+		t.add(paint, q.Name, state, q.Pressure, atLeast(q.Available, q.AvailableIsMore), oldest, atLeast(q.Running, q.RunningIsMore),
+			atLeast(q.Scheduled, q.TimedIsMore), atLeast(q.Retryable, q.TimedIsMore), number(q.Workers),
+			limits(q), demands(q), queueNote(q))
 	}
 
 	return t.write(s.out, s.width, s.color)
+}
+
+// limits says what is configured of a queue and differs from the default.
+func limits(q operator.Queue) string {
+	var parts []string
+	if q.MaxRunning != nil {
+		parts = append(parts, "runs "+number(*q.MaxRunning))
+	}
+	if q.Rate != nil {
+		parts = append(parts, fmt.Sprintf("%v/s", *q.Rate))
+	}
+	if q.Burst != nil && q.Rate != nil {
+		parts = append(parts, "burst "+number(*q.Burst))
+	}
+	if q.MaxPending != nil {
+		parts = append(parts, "pending "+number(*q.MaxPending))
+	}
+	if q.Admission != "" && q.Admission != "accept" {
+		parts = append(parts, q.Admission)
+	}
+	if q.Strategy != "" && q.Strategy != "least_loaded" {
+		parts = append(parts, q.Strategy)
+	}
+
+	return strings.Join(parts, ", ")
+}
+
+func queueNote(q operator.Queue) string {
+	if q.Unroutable == "" {
+		return ""
+	}
+
+	return "nobody offers " + q.Unroutable
+}
+
+// levelColor is that of a level of pressure.
+func levelColor(level string) color {
+	switch level {
+	case "red":
+		return red
+	case "yellow":
+		return yellow
+	default:
+		return ""
+	}
 }
 
 // demands says what a worker must offer to serve a queue.
@@ -125,31 +179,47 @@ func demands(q operator.Queue) string {
 
 func queuesPauseCommand(environ []string, pause bool) *cobra.Command {
 	var o operateOptions
-	var exact bool
+	var exact, all bool
 	cmd := &cobra.Command{
-		Use:   "resume NAME...",
+		Use:   "resume NAME... | --all",
 		Short: "Let tasks of queues start again",
 		Long: `Ends the pause of queues: of each named and of those derived from it by a selector or
-protocol (NAME|hash), or with --exact of the ones named alone. Exit code 3, with
-nothing done, if there is no queue of a name.`,
-		Args: someArgs("NAME"),
+protocol (NAME|hash), with --exact of the ones named alone, with --all of every queue.
+Exit code 3, with nothing done, if there is no queue of a name.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !all {
+				return someArgs("NAME")(cmd, args)
+			}
+
+			return noArgs(cmd, args)
+		},
 	}
 	if pause {
-		cmd.Use, cmd.Short = "pause NAME...", "Keep tasks of queues from starting"
+		cmd.Use, cmd.Short = "pause NAME... | --all", "Keep tasks of queues from starting"
 		cmd.Long = `Pauses queues: each named and those derived from it by a selector or protocol
-(NAME|hash), or with --exact the ones named alone. No task of them is started, by a
-sidecar or a River client, until "sched queues resume"; what runs goes on, and tasks can
-be enqueued. A queue that is derived later is not paused. Exit code 3, with nothing
-done, if there is no queue of a name.`
+(NAME|hash), with --exact the ones named alone, with --all every queue that there is. No
+task of them is started, by a sidecar or a River client, until "sched queues resume";
+what runs goes on, and tasks can be enqueued. A queue that is made later is not paused.
+Exit code 3, with nothing done, if there is no queue of a name.`
 	}
 	o.add(cmd)
 	cmd.Flags().BoolVar(&exact, "exact", false, "only the queues with these very names")
+	cmd.Flags().BoolVar(&all, "all", false, "every queue")
 	cmd.RunE = o.run(environ, func(ctx context.Context, op *operator.Operator, s *screen, args []string) error {
-		act := op.Resume
-		if pause {
-			act = op.Pause
+		if err := notBoth(cmd, "all", "exact"); err != nil {
+			return err
 		}
-		changes, err := act(ctx, args, exact)
+		act, everything := op.Resume, op.ResumeAll
+		if pause {
+			act, everything = op.Pause, op.PauseAll
+		}
+		var changes []operator.QueueChange
+		var err error
+		if all {
+			changes, err = everything(ctx)
+		} else {
+			changes, err = act(ctx, args, exact)
+		}
 		if err != nil {
 			return err
 		}

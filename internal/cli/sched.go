@@ -18,6 +18,12 @@ func schedCommand(environ []string) *cobra.Command {
 		workersCommand(environ),
 		queuesCommand(environ),
 		batchesCommand(environ),
+		pressureCommand(environ),
+		assignmentsCommand(environ),
+		topologyCommand(environ),
+		canaryCommand(environ),
+		decisionsCommand(environ),
+		actionsCommand(environ),
 		applyCommand(environ),
 		exportCommand(environ),
 		migrateCommand(environ),
@@ -28,7 +34,8 @@ func schedCommand(environ []string) *cobra.Command {
 		versionCommand("sched"),
 	)
 	root.Long = `sched operates what sched-sidecar runs on: it makes and upgrades the schema sched,
-enqueues tasks, and shows and changes tasks, workers, queues and batches.
+enqueues tasks, shows and changes tasks, workers, queues and batches, and tells how
+tasks are routed, what was decided and who intervened.
 
 The database is that of --dsn, SCHED_DATABASE_URL (or the file that
 SCHED_DATABASE_URL_FILE names), DATABASE_URL or the PG* variables, in this order.

@@ -116,3 +116,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 	return nil
 }
+
+// notBoth refuses two flags that contradict each other.
+func notBoth(cmd *cobra.Command, a, b string) error {
+	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
+		return &usageError{fmt.Errorf("%s--%s and --%s contradict each other", pathBelowRoot(cmd), a, b)}
+	}
+
+	return nil
+}

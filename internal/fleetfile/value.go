@@ -3,6 +3,7 @@ package fleetfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -64,6 +65,37 @@ func (f Field) orDefault(values Values) any {
 		return v
 	}
 	return f.Default
+}
+
+// Parse reads a text, a number or a flag as a person types it. Of the other types
+// it reads none.
+func (f Field) Parse(text string) (any, error) {
+	var v any
+	var err error
+	switch f.Type {
+	case Text:
+		v = text
+	case Integer:
+		if v, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, errors.New("must be a whole number")
+		}
+	case Number:
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, errors.New("must be a number")
+		}
+		v = asReal(number)
+	case Flag:
+		if v, err = strconv.ParseBool(text); err != nil {
+			return nil, errors.New("must be true or false")
+		}
+	case Duration, Labels:
+		return nil, errors.New("can only be given in a file")
+	}
+	if what := f.check(v); what != "" {
+		return nil, errors.New(what)
+	}
+	return v, nil
 }
 
 func (f Field) checkText(v string) string {

@@ -30,6 +30,17 @@ type Queue struct {
 	RunningIsMore   bool            `json:"running_is_more"`
 	TimedIsMore     bool            `json:"timed_is_more"` // scheduled and retryable
 
+	Strategy       string   `json:"strategy"`
+	Admission      string   `json:"admission"`
+	MaxPending     *int64   `json:"max_pending"` // nil: the setting
+	MaxRunning     *int64   `json:"max_running"` // nil: no limit
+	Rate           *float64 `json:"rate"`        // nil: no limit
+	Burst          *int64   `json:"burst"`
+	Assigned       int64    `json:"assigned"` // workers, by the leader
+	Pressure       string   `json:"pressure"` // green while nobody leads
+	PressureReason string   `json:"pressure_reason"`
+	Unroutable     string   `json:"unroutable"` // what no living worker offers
+
 	JSON json.RawMessage `json:"-"`
 }
 
@@ -66,7 +77,16 @@ func (o *Operator) Pause(ctx context.Context, names []string, exact bool) ([]Que
 	if err := o.known(ctx, names, exact); err != nil {
 		return nil, err
 	}
-	rows, err := o.q.QueuePause(ctx, dbq.QueuePauseParams{Names: names, Exact: exact})
+	return o.pause(ctx, dbq.QueuePauseParams{Names: names, Exact: exact})
+}
+
+// PauseAll is [Operator.Pause] for all queues that there are.
+func (o *Operator) PauseAll(ctx context.Context) ([]QueueChange, error) {
+	return o.pause(ctx, dbq.QueuePauseParams{Everything: true})
+}
+
+func (o *Operator) pause(ctx context.Context, params dbq.QueuePauseParams) ([]QueueChange, error) {
+	rows, err := o.q.QueuePause(ctx, params)
 	if err != nil {
 		return nil, translate("pausing queues", err)
 	}
@@ -82,7 +102,16 @@ func (o *Operator) Resume(ctx context.Context, names []string, exact bool) ([]Qu
 	if err := o.known(ctx, names, exact); err != nil {
 		return nil, err
 	}
-	rows, err := o.q.QueueResume(ctx, dbq.QueueResumeParams{Names: names, Exact: exact})
+	return o.resume(ctx, dbq.QueueResumeParams{Names: names, Exact: exact})
+}
+
+// ResumeAll is [Operator.Resume] for all queues that there are.
+func (o *Operator) ResumeAll(ctx context.Context) ([]QueueChange, error) {
+	return o.resume(ctx, dbq.QueueResumeParams{Everything: true})
+}
+
+func (o *Operator) resume(ctx context.Context, params dbq.QueueResumeParams) ([]QueueChange, error) {
+	rows, err := o.q.QueueResume(ctx, params)
 	if err != nil {
 		return nil, translate("resuming queues", err)
 	}
@@ -91,6 +120,28 @@ func (o *Operator) Resume(ctx context.Context, names []string, exact bool) ([]Qu
 		changes[i] = QueueChange{Name: row.Name, Changed: row.Changed}
 	}
 	return changes, nil
+}
+
+// SetQueue configures the queues with these very names: what values has is set,
+// nil clears it or gives back the default, the rest stays. It returns the rows, and [ErrNotFound] for a name without a queue;
+// then nothing is changed.
+func (o *Operator) SetQueue(ctx context.Context, names []string, values map[string]any) ([]json.RawMessage, error) {
+	if err := o.known(ctx, names, true); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := o.q.QueueSet(ctx, dbq.QueueSetParams{Values: text, Names: names})
+	if err != nil {
+		return nil, translate("configuring queues", err)
+	}
+	list := make([]json.RawMessage, len(rows))
+	for i, row := range rows {
+		list[i] = row
+	}
+	return list, nil
 }
 
 // known refuses names without a queue: a typing error would pause nothing, and

@@ -139,8 +139,12 @@ WITH listed AS MATERIALIZED (
         coalesce(q.base, split_part(r.name, '|', 1)) AS base,
         coalesce(q.selector, '{}') AS selector,
         coalesce(q.protocol, 'any') AS protocol,
-        r.paused_at
-    FROM sched.queue AS q
+        r.paused_at,
+        q.strategy, q.admission, q.max_pending, q.max_running, q.rate, q.burst, q.pinned, q.unroutable, q.workers AS assigned,
+        CASE WHEN f.led THEN q.pressure ELSE 'green' END AS pressure,
+        CASE WHEN f.led THEN q.pressure_reason END AS pressure_reason
+    FROM (SELECT coalesce(l.computed_at > clock_timestamp() - interval '5 seconds', false) AS led FROM sched.fleet AS l) AS f
+    CROSS JOIN sched.queue AS q
     FULL JOIN sched.river_queue AS r ON r.name = q.name
     WHERE (
         $2::text[] IS NULL
@@ -170,8 +174,15 @@ grouped AS MATERIALIZED (
     GROUP BY g.queue, g.state
 ),
 
+living AS MATERIALIZED (
+    SELECT w.labels, w.protocols, w.queues
+    FROM sched.worker AS w
+    WHERE w.state IN ('pending', 'active') AND w.heartbeat_at > now() - interval '20 seconds'
+),
+
 counted AS MATERIALIZED (
-    SELECT l.name, l.base, l.selector, l.protocol, l.paused_at,
+    SELECT l.name, l.base, l.selector, l.protocol, l.paused_at, l.strategy, l.admission, l.max_pending, l.max_running, l.rate, l.burst, l.pinned,
+        l.assigned, l.pressure, l.pressure_reason, l.unroutable AS found_unroutable,
         (
             SELECT count(*)
             FROM (SELECT 1 FROM sched.river_job AS j WHERE j.state = 'available' AND j.queue = l.name LIMIT $1::int) AS a
@@ -193,10 +204,8 @@ counted AS MATERIALIZED (
         ) AS oldest_available,
         (
             SELECT count(*)
-            FROM sched.worker AS w
-            WHERE w.state IN ('pending', 'active')
-                AND w.heartbeat_at > now() - interval '20 seconds'
-                AND w.labels @> l.selector
+            FROM living AS w
+            WHERE w.labels @> l.selector
                 AND (l.protocol = 'any' OR l.protocol = any(w.protocols))
                 AND (w.queues IS NULL OR l.base = any(w.queues))
         ) AS workers
@@ -205,7 +214,21 @@ counted AS MATERIALIZED (
 
 SELECT row_to_json(page)::json AS queue
 FROM (
-    SELECT c.name, c.base, c.selector, c.protocol, c.paused_at, c.available, c.running, c.scheduled, c.retryable, c.oldest_available, c.workers,
+    SELECT c.name, c.base, c.selector, c.protocol, c.paused_at, c.strategy, c.admission, c.max_pending, c.max_running, c.rate, c.burst, c.pinned,
+        c.assigned, c.pressure, c.pressure_reason, c.available, c.running, c.scheduled, c.retryable, c.oldest_available, c.workers,
+        -- What the leader found; without one, what no living worker offers by itself.
+        CASE WHEN c.workers = 0 THEN coalesce(c.found_unroutable, (
+            SELECT string_agg(d.demand, ', ')
+            FROM (
+                SELECT e.key || '=' || e.value AS demand, jsonb_build_object(e.key, e.value) AS pair, 'any' AS protocol
+                FROM jsonb_each_text(c.selector) AS e
+                UNION ALL
+                SELECT 'protocol ' || c.protocol, '{}', c.protocol WHERE c.protocol <> 'any'
+            ) AS d
+            WHERE EXISTS (SELECT 1 FROM living) AND NOT EXISTS (
+                SELECT 1 FROM living AS w WHERE w.labels @> d.pair AND (d.protocol = 'any' OR d.protocol = any(w.protocols))
+            )
+        )) END AS unroutable,
         c.available >= $1::int AS available_is_more,
         (SELECT count(*) FROM active) >= $1::int AS running_is_more,
         (SELECT count(*) FROM timed) >= $1::int AS timed_is_more,
@@ -284,8 +307,8 @@ WITH named AS MATERIALIZED (
     SELECT coalesce(q.name, r.name) AS name
     FROM sched.queue AS q
     FULL JOIN sched.river_queue AS r ON r.name = q.name
-    WHERE coalesce(q.name, r.name) = any($1::text[])
-        OR (NOT $2::boolean AND coalesce(q.base, split_part(r.name, '|', 1)) = any($1::text[]))
+    WHERE $1::boolean OR coalesce(q.name, r.name) = any($2::text[])
+        OR (NOT $3::boolean AND coalesce(q.base, split_part(r.name, '|', 1)) = any($2::text[]))
 ),
 
 paused AS (
@@ -306,8 +329,9 @@ ORDER BY p.name
 `
 
 type QueuePauseParams struct {
-	Names []string
-	Exact bool
+	Everything bool
+	Names      []string
+	Exact      bool
 }
 
 type QueuePauseRow struct {
@@ -321,7 +345,7 @@ type QueuePauseRow struct {
 // River's clients and the sidecars. A pause that is on stays as old as it is.
 // Lock order: river_queue by name.
 func (q *Queries) QueuePause(ctx context.Context, arg QueuePauseParams) ([]QueuePauseRow, error) {
-	rows, err := q.db.Query(ctx, queuePause, arg.Names, arg.Exact)
+	rows, err := q.db.Query(ctx, queuePause, arg.Everything, arg.Names, arg.Exact)
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +374,8 @@ WITH named AS MATERIALIZED (
     SELECT r.name, r.paused_at
     FROM sched.river_queue AS r
     LEFT JOIN sched.queue AS q ON q.name = r.name
-    WHERE r.name = any($1::text[])
-        OR (NOT $2::boolean AND coalesce(q.base, split_part(r.name, '|', 1)) = any($1::text[]))
+    WHERE $1::boolean OR r.name = any($2::text[])
+        OR (NOT $3::boolean AND coalesce(q.base, split_part(r.name, '|', 1)) = any($2::text[]))
     ORDER BY r.name
     FOR NO KEY UPDATE OF r
 ),
@@ -372,8 +396,9 @@ ORDER BY n.name
 `
 
 type QueueResumeParams struct {
-	Names []string
-	Exact bool
+	Everything bool
+	Names      []string
+	Exact      bool
 }
 
 type QueueResumeRow struct {
@@ -384,7 +409,7 @@ type QueueResumeRow struct {
 
 // Ends the pause of queues. As QueuePause.
 func (q *Queries) QueueResume(ctx context.Context, arg QueueResumeParams) ([]QueueResumeRow, error) {
-	rows, err := q.db.Query(ctx, queueResume, arg.Names, arg.Exact)
+	rows, err := q.db.Query(ctx, queueResume, arg.Everything, arg.Names, arg.Exact)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,15 @@ package dbq
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type Querier interface {
+	// Interventions, the latest first. A task that was one of several is found by its id, too.
+	ActionList(ctx context.Context, arg ActionListParams) ([][]byte, error)
+	// Who serves which queue.
+	AssignmentList(ctx context.Context, arg AssignmentListParams) ([][]byte, error)
 	// Forgets logged attempts of tasks that no longer exist. By the leader, now and then.
 	AttemptLogSweep(ctx context.Context, arg AttemptLogSweepParams) (int64, error)
 	// Batches by name, a page of them: names one by one from the index, then each
@@ -18,10 +24,14 @@ type Querier interface {
 	BatchList(ctx context.Context, arg BatchListParams) ([][]byte, error)
 	// The progress of one batch.
 	BatchOne(ctx context.Context, name string) ([]byte, error)
+	// All canaries.
+	CanaryList(ctx context.Context, queue pgtype.Text) ([][]byte, error)
 	// What ended on either track of a queue since its step began: attempts, those that failed,
 	// and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
 	// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
 	CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error)
+	// Gives the canary of a queue a share, or a state, or rules: what values has. Made if need be.
+	CanaryPut(ctx context.Context, arg CanaryPutParams) error
 	// All canaries. By the leader, each second.
 	CanaryRows(ctx context.Context) ([]CanaryRowsRow, error)
 	// Moves a canary, unless somebody moved it meanwhile or has the row locked. again: the hold
@@ -33,6 +43,8 @@ type Querier interface {
 	Clock(ctx context.Context) (time.Time, error)
 	// Writes decisions, in the order they were made. Each second, if there are any.
 	DecisionInsert(ctx context.Context, arg DecisionInsertParams) error
+	// Decisions, the latest first.
+	DecisionList(ctx context.Context, arg DecisionListParams) ([][]byte, error)
 	// Deletes old decisions, bounded. By the leader, now and then.
 	DecisionSweep(ctx context.Context, arg DecisionSweepParams) (int64, error)
 	// Makes a kind, or all of its columns, what values says, unless it is pinned.
@@ -79,6 +91,9 @@ type Querier interface {
 	PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error)
 	// Whether anything changed since a policy was read, for those that are long.
 	PolicyStamp(ctx context.Context) (PolicyStampRow, error)
+	// Pressure of the fleet and of queues: of those named and derived from them, of all, or of
+	// those that are not green. Green while nobody leads.
+	PressureList(ctx context.Context, arg PressureListParams) ([][]byte, error)
 	// Makes rows for queues that tasks were put in without one, and tells the sidecars
 	// if there were any. By the leader, each second.
 	QueueDiscover(ctx context.Context) error
@@ -97,6 +112,8 @@ type Querier interface {
 	QueuePause(ctx context.Context, arg QueuePauseParams) ([]QueuePauseRow, error)
 	// Ends the pause of queues. As QueuePause.
 	QueueResume(ctx context.Context, arg QueueResumeParams) ([]QueueResumeRow, error)
+	// Configures queues: what values has is set, null clears it (or gives back the default), the rest stays.
+	QueueSet(ctx context.Context, arg QueueSetParams) ([][]byte, error)
 	// Which of the queues have a task that is due, and how urgent the first one is. By a
 	// sidecar that serves many, some times a second while it works.
 	QueueWaiting(ctx context.Context, arg QueueWaitingParams) ([]QueueWaitingRow, error)
@@ -252,8 +269,18 @@ type Querier interface {
 	TimeZone(ctx context.Context, zone string) error
 	// The changes of some versions, in order.
 	TopologyChanges(ctx context.Context, arg TopologyChangesParams) ([]SchedTopologyChange, error)
+	// When and how a version came about, as far as it is still known; the epoch: it is not.
+	TopologyHead(ctx context.Context, version int64) (TopologyHeadRow, error)
+	// The version that the last change up to a time led to. No row: no such change is kept.
+	TopologyLastChange(ctx context.Context, moment time.Time) (int64, error)
 	// The newest topology. By a leader at its start.
 	TopologyLatest(ctx context.Context) (TopologyLatestRow, error)
+	// What changed behind one version and up to another.
+	TopologyLog(ctx context.Context, arg TopologyLogParams) ([]TopologyLogRow, error)
+	// The whole topology that is nearest to a version: the last one up to it, or else the first behind it.
+	TopologyNearest(ctx context.Context, version int64) (TopologyNearestRow, error)
+	// The newest version, 0 before the first.
+	TopologyNewest(ctx context.Context) (int64, error)
 	// Writes a new version of the topology with what changed, as a whole, and keeps the
 	// last three. No row: another leader has written this version.
 	TopologyPut(ctx context.Context, arg TopologyPutParams) (int64, error)
@@ -265,6 +292,9 @@ type Querier interface {
 	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
 	// The version that held at a time. No row: none is known of then.
 	TopologyVersionAt(ctx context.Context, at time.Time) (int64, error)
+	// The version before the first change that is kept, and whether it held at a time before
+	// that: a change since then would have been kept, or there was none before.
+	TopologyVersionBefore(ctx context.Context, moment time.Time) (TopologyVersionBeforeRow, error)
 	// One heartbeat with the load. Returns the state, which an operator may have moved
 	// to draining. No row: evicted, register anew. Whether the worker polls is left to
 	// WorkerLoad: two statements under way at once might write it in the wrong order.
