@@ -14,7 +14,8 @@ import (
 //
 // It returns [ErrInvalidArgument] when an argument is malformed or out of
 // range and [ErrTooLarge] when the args are over the limit (1 MiB unless the
-// operator changed it). An error of the server's, as any in Postgres, leaves
+// operator changed it), and [ErrRejected] when the queue takes nothing under the
+// pressure it is in. An error of the server's, as any in Postgres, leaves
 // an open transaction fit only to be rolled back.
 func Enqueue(ctx context.Context, db DB, args Args, opts ...Option) (int64, error) {
 	params, err := Task{Args: args, Options: opts}.params()

@@ -15,6 +15,9 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrUniqueConflict (SC410): another unfinished task has this unique key.
 	ErrUniqueConflict = errors.New("unique key taken by another unfinished task")
+	// ErrRejected (SC429): the queue is red and its admission is reject. Nothing
+	// was added; [RetryAfter] says when to try again.
+	ErrRejected = errors.New("rejected under pressure")
 	// ErrTaskRunning (SC423): the call needs a task that isn't running.
 	ErrTaskRunning = errors.New("task is running")
 )

@@ -90,6 +90,8 @@ func sentinelOf(state string) error {
 		return ErrLeaseLost
 	case "SC410":
 		return ErrUniqueConflict
+	case "SC429":
+		return ErrRejected
 	case "SC423":
 		return ErrTaskRunning
 	}

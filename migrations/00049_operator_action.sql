@@ -297,7 +297,7 @@ BEGIN
     END IF;
     PERFORM sched.note_task_action('retry', retry.task_id, task.state::text);
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
-        PERFORM pg_notify('sched.river_insert', json_build_object('queue', task.queue)::text);
+        PERFORM sched.wake_queue(task.queue, task.id);
     END IF;
     RETURN 'available';
 END;
@@ -433,7 +433,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
     END IF;
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
-        PERFORM pg_notify('sched.river_insert', json_build_object('queue', task.queue)::text);
+        PERFORM sched.wake_queue(task.queue, task.id);
     END IF;
     RETURN 'available';
 END;

@@ -53,7 +53,7 @@ func TestEveryFunctionHasTheSafeSearchPath(t *testing.T) {
 func TestTheAPIRunsWithTheOwnersRights(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	require.Equal(t, []string{"cancel", "complete", "contract_version", "count_waiting", "discover_queues", "drain_worker", "enqueue", "enqueue_many", "explain", "mark_schedule", "pressure", "pressure", "retry", "run_due_schedule", "run_schedule"},
+	require.Equal(t, []string{"cancel", "complete", "contract_version", "count_waiting", "discover_queues", "drain_worker", "enqueue", "enqueue_many", "explain", "mark_schedule", "pressure", "pressure", "pressure_of_tasks", "retry", "run_due_schedule", "run_schedule"},
 		all[string](t, pool, `SELECT proname::text FROM pg_proc WHERE pronamespace = 'sched'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype ORDER BY 1`))
 }
 

@@ -147,7 +147,7 @@ func (s *session) grant(ctx context.Context) error {
 
 // producerFunctions are the functions of the SQL API that an application calls.
 func producerFunctions() []string {
-	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "retry"}
+	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "pressure_of_tasks", "retry"}
 }
 
 // auditorFunctions are those that tell and change nothing.

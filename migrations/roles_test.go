@@ -63,7 +63,7 @@ func TestProducerMayOnlyCallTheAPI(t *testing.T) {
 	denied(t, conn, "SELECT sched.add_queue('a', 'a', '{}', 'any')")
 	denied(t, conn, "SELECT nextval('sched.river_job_id_seq')")
 	denied(t, conn, "CREATE TABLE sched.mine ()")
-	require.ElementsMatch(t, []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "pressure", "retry"},
+	require.ElementsMatch(t, []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "pressure", "pressure_of_tasks", "retry"},
 		all[string](t, conn, `SELECT proname::text FROM pg_proc
 			WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege(oid, 'EXECUTE')`))
 }

@@ -2220,6 +2220,29 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.pressure_of_tasks(tasks jsonb)
+ RETURNS TABLE(queue text, level text, reason text, retry_after interval)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER ROWS 1
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+BEGIN
+    IF jsonb_typeof(tasks) <> 'array' OR NOT EXISTS (SELECT FROM sched.queue AS q WHERE q.pressure <> 'green')
+        OR (sched.pressure_of(NULL)).age > interval '5 seconds' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT q.name, p.level, p.reason, p.retry_after
+    FROM sched.queue AS q CROSS JOIN LATERAL sched.pressure_of(q.name) AS p
+    WHERE q.pressure <> 'green' AND p.level <> 'green' AND q.name IN (
+        SELECT (sched.new_task_of(t.task, k)).queue
+        FROM jsonb_array_elements(pressure_of_tasks.tasks) AS t (task) LEFT JOIN sched.kind AS k ON k.kind = t.task ->> 'kind'
+    )
+    ORDER BY p.level = 'red' DESC, q.name;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.queue_name(base text, selector jsonb, protocol text)
  RETURNS text
  LANGUAGE plpgsql
@@ -2344,7 +2367,7 @@ BEGIN
     END IF;
     PERFORM sched.note_task_action('retry', retry.task_id, task.state::text);
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
-        PERFORM pg_notify('sched.river_insert', json_build_object('queue', task.queue)::text);
+        PERFORM sched.wake_queue(task.queue, task.id);
     END IF;
     RETURN 'available';
 END;
@@ -3352,6 +3375,7 @@ COMMENT ON FUNCTION sched.pairs_fault(text,jsonb,text,integer,integer) IS 'Inter
 COMMENT ON FUNCTION sched.parse_lease(text) IS 'Internal: worker id and claim time of a lease; worker_id is NULL if the text is not a lease.';
 COMMENT ON FUNCTION sched.pause_kind(text,timestamp with time zone,text,text) IS 'For sidecars: nothing of the kind is claimed in the whole fleet before that time, as its app said. Returns whether that is news.';
 COMMENT ON FUNCTION sched.pressure() IS 'How close the fleet is to its limits: green, yellow or red, why, and when to ask again.';
+COMMENT ON FUNCTION sched.pressure_of_tasks(jsonb) IS 'Queues under pressure that these tasks would come to, red ones first; none while all are green.';
 COMMENT ON FUNCTION sched.pressure_of(text) IS 'Internal: pressure of a queue, or of the fleet for NULL.';
 COMMENT ON FUNCTION sched.pressure(text) IS 'How close a queue is to its limits: green, yellow or red, why, and when to ask again.';
 COMMENT ON FUNCTION sched.queue_name(text,jsonb,text) IS 'Name of the queue for a base name, selector and protocol: the base name alone, or with | and a short hash.';

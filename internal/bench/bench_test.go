@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,12 +60,17 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	set.Latency.Rate, set.Latency.Duration = 200, 250*time.Millisecond
 	set.Governor = bench.GovernorConfig{Steps: []int{2, 8, 3}, Work: 5 * time.Millisecond, Dwell: 50 * time.Millisecond, Tasks: 3000}
 	set.Idle = bench.IdleConfig{Duration: time.Second}
+	set.Enqueue = bench.EnqueueConfig{Connections: []int{1, 2}, Duration: 50 * time.Millisecond}
 	var out, notes strings.Builder
 	report := bench.NewReport(&out, &notes, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
-	require.NoError(t, report.Close())
+	if err := report.Close(); !slices.Contains(scenarios, bench.Enqueue) {
+		require.NoError(t, err)
+	} else if err != nil { // rates of so short a run say nothing
+		require.ErrorIs(t, err, bench.ErrFellShort)
+	}
 	figures, bounds := map[string]bench.Figure{}, map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		var figure struct {
@@ -108,6 +114,18 @@ func TestGovernorFigures(t *testing.T) {
 	require.Zero(t, figures["governor.resize.max_over_limit"].Value)
 	require.Positive(t, figures["governor.resize.latency_ms"].Value)
 	require.Positive(t, figures["governor.resize.shrink_ms"].Value)
+}
+
+func TestEnqueueFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Enqueue)
+	for _, name := range []string{
+		"enqueue.sql.vs_insert", "enqueue.sql_busy.vs_insert", "enqueue.notify_always.vs_insert", "enqueue.pressure.vs_blind",
+		"routing.workers1000.enqueue_ratio",
+	} {
+		require.Positive(t, figures[name].Value, name)
+		require.Equal(t, "ratio", figures[name].Unit, name)
+	}
 }
 
 func TestIdleFigures(t *testing.T) {

@@ -22,6 +22,7 @@ type Config struct {
 	Latency  LatencyConfig
 	Governor GovernorConfig
 	Idle     IdleConfig
+	Enqueue  EnqueueConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -30,6 +31,7 @@ func DefaultConfig() Config {
 		Logger: discardLogger(),
 		Rounds: 3,
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
+		Enqueue: defaultEnqueue(),
 	}
 }
 
@@ -39,7 +41,7 @@ func (c Config) Validate() error {
 	if c.Rounds < 1 || c.Rounds > roundsMax {
 		return fmt.Errorf("%d rounds are out of range 1..%d", c.Rounds, roundsMax)
 	}
-	for _, err := range []error{c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate()} {
+	for _, err := range []error{c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate()} {
 		if err != nil {
 			return err
 		}
@@ -56,10 +58,11 @@ const (
 	Drain    Scenario = "drain"
 	Latency  Scenario = "latency"
 	Governor Scenario = "governor"
+	Enqueue  Scenario = "enqueue"
 )
 
 // Scenarios lists all of them.
-func Scenarios() []Scenario { return []Scenario{Idle, Drain, Latency, Governor} }
+func Scenarios() []Scenario { return []Scenario{Idle, Drain, Latency, Governor, Enqueue} }
 
 // Runner measures on one server.
 type Runner struct {
@@ -100,6 +103,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.latency(ctx)
 	case Governor:
 		return r.governor(ctx)
+	case Enqueue:
+		return r.enqueue(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

@@ -34,6 +34,10 @@ func benchCommand(environ []string) *cobra.Command {
 		benchScenario("idle", "What a sidecar without work costs", func(cmd *cobra.Command, o *benchOptions) {
 			cmd.Flags().DurationVar(&o.Idle.Duration, "duration", o.Idle.Duration, "length of a round")
 		}, bench.Idle),
+		benchScenario("enqueue", "Single-row enqueues beside bare INSERTs, in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().IntSliceVar(&o.Enqueue.Connections, "connections", o.Enqueue.Connections, "numbers of connections to measure with")
+			cmd.Flags().DurationVar(&o.Enqueue.Duration, "duration", o.Enqueue.Duration, "of each contender in a round")
+		}, bench.Enqueue),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerRiver), benchSidecar(environ)) // hidden

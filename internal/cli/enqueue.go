@@ -27,6 +27,7 @@ type enqueueOptions struct {
 
 	file        string
 	skip, chunk int
+	noWait      bool
 }
 
 func enqueueCommand(environ []string) *cobra.Command {
@@ -43,7 +44,8 @@ object with the names of sched.enqueue's arguments, such as
 KIND and the other flags are for lines that leave them out. The file is read as a
 stream, and each --chunk of lines is a transaction of its own: a long file is not all or
 nothing. When a line is refused or the command is stopped, it says how many lines are
-in, and --skip goes on behind them. For all or nothing, call sched.enqueue_many.`,
+in, and --skip goes on behind them. While a queue that the lines go to is red, it says so,
+waits, and goes on when the queue has drained. For all or nothing, call sched.enqueue_many.`,
 		Args: o.check,
 	}
 	o.add(cmd)
@@ -61,6 +63,7 @@ in, and --skip goes on behind them. For all or nothing, call sched.enqueue_many.
 	fs.Var(o.headers, "header", "header that the app receives; again for one more")
 	fs.StringVar(&o.file, "file", "", "add a task for each line of this `file`, or of standard input (-)")
 	fs.IntVar(&o.skip, "skip", 0, "leave out so many lines at the beginning of the file")
+	fs.BoolVar(&o.noWait, "no-wait", false, "go on while a queue that the lines fill is red")
 	fs.IntVar(&o.chunk, "chunk", operator.DefaultChunk, "lines in a transaction")
 	oneOf(cmd, "protocol", []string{jobs.ProtocolAny, jobs.ProtocolHTTP, jobs.ProtocolGRPC, jobs.ProtocolExec})
 	cmd.RunE = o.run(environ, func(ctx context.Context, op *operator.Operator, s *screen, args []string) error {
@@ -83,8 +86,8 @@ func (o *enqueueOptions) check(cmd *cobra.Command, args []string) error {
 		wrong = "needs a kind, or --file"
 	case len(args) > 2:
 		wrong = fmt.Sprintf("takes a kind and its args in one piece of JSON, got %q", args)
-	case o.file == "" && (cmd.Flags().Changed("skip") || cmd.Flags().Changed("chunk")):
-		wrong = "--skip and --chunk go with --file"
+	case o.file == "" && (cmd.Flags().Changed("skip") || cmd.Flags().Changed("chunk") || o.noWait):
+		wrong = "--skip, --chunk and --no-wait go with --file"
 	case o.file != "" && o.uniqueKey != "":
 		wrong = "--unique-key would make all lines one task; give each line a unique_key of its own"
 	case o.runAt != "" && o.in.given:
@@ -230,6 +233,15 @@ func (o *enqueueOptions) enqueueFile(ctx context.Context, cmd *cobra.Command, op
 	taken, err := op.EnqueueLines(ctx, in, operator.Intake{
 		Defaults: defaults, Skip: o.skip, Chunk: o.chunk,
 		Progress: func(t operator.Taken) { bar.set(t.Tasks, t.Bytes) },
+		NoWait:   o.noWait,
+		Waiting: func(reason string) {
+			bar.end()
+			if reason == "" {
+				s.note("going on")
+			} else {
+				s.note("waiting for it to drain (--no-wait does not): %s", reason)
+			}
+		},
 	})
 	bar.end()
 	if err != nil {

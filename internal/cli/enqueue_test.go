@@ -42,7 +42,7 @@ func TestEnqueueUsage(t *testing.T) {
 		{[]string{"mail", "--run-at=noon"}, "--run-at: \"noon\" is no time"},
 		{[]string{"mail", "--in=soon"}, "is no length of time"},
 		{[]string{"mail", "--selector=gpu"}, "is no key=value"},
-		{[]string{"mail", "--skip=1"}, "--skip and --chunk go with --file"},
+		{[]string{"mail", "--skip=1"}, "--skip, --chunk and --no-wait go with --file"},
 		{[]string{"--file=-", "mail", "{}"}, "with --file the args come from the lines"},
 		{[]string{"--file=-", "--unique-key=k"}, "--unique-key would make all lines one task"},
 		{[]string{"--file=-", "--chunk=0"}, "--chunk 0: use 1 to 100000"},
@@ -107,4 +107,28 @@ func TestEnqueueStopped(t *testing.T) {
 	require.Equal(t, 130, <-code)
 	require.Equal(t, "enqueued 2 tasks: lines 1 to 2 are in; go on with --skip 2\nsched: stopped before it was done: got SIGINT\n", stderr.String())
 	require.NoError(t, feed.Close())
+}
+
+// A red queue holds a file up, says so, and lets it go on; --no-wait doesn't ask.
+func TestEnqueueFileWaitsAtRed(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	file := filepath.Join(t.TempDir(), "tasks.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"kind": "mail"}`+"\n"), 0o600))
+	f.exec("UPDATE sched.fleet SET computed_at = now() + interval '1 hour'")
+	f.exec("INSERT INTO sched.queue (name, base, pressure, pressure_reason) VALUES ('default', 'default', 'red', '950 of 1000 tasks wait')")
+	require.Equal(t, "enqueued 1 task\n", f.ok("enqueue", "--file", file, "--no-wait"))
+
+	got := make(chan result)
+	go func() { got <- f.sched("enqueue", "--file", file) }()
+	// It asked, and got its answer, before the queue drains.
+	require.Eventually(t, func() bool {
+		return f.text("SELECT (count(*) > 0)::text FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query LIKE '%pressure_of_tasks%' AND pid <> pg_backend_pid()") == "true"
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Equal(t, "1", f.text("SELECT count(*)::text FROM sched.task"))
+	f.exec("UPDATE sched.queue SET pressure = 'yellow'")
+	done := <-got
+	require.Equal(t, exitOK, done.code)
+	require.Equal(t, "enqueued 1 task\n", done.stdout)
+	require.Equal(t, "waiting for it to drain (--no-wait does not): queue default is red: 950 of 1000 tasks wait\ngoing on\n", done.stderr)
 }

@@ -21,6 +21,7 @@ var (
 const (
 	codeNotFound          = "SC404"
 	codeConflict          = "SC410"
+	codeRejected          = "SC429"
 	codeRunning           = "SC423"
 	codeInvalidArgument   = "22023"
 	codeTooLarge          = "54000"

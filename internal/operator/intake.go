@@ -25,6 +25,10 @@ const (
 	chunkBytes = 8 << 20
 
 	commitTimeout = 10 * time.Second
+
+	// pressurePoll is how often an intake asks whether it may go on; the leader
+	// computes pressure each second.
+	pressurePoll = 500 * time.Millisecond
 )
 
 // Intake is how a stream of tasks is added.
@@ -33,6 +37,12 @@ type Intake struct {
 	Skip     int            // lines that are in already, from an earlier run
 	Chunk    int            // tasks in one transaction; 0 means DefaultChunk
 	Progress func(Taken)    // called after each transaction; may be nil
+
+	// An intake waits while a queue that it fills is red, and Waiting is told
+	// why, again when the reason changes, and with "" when it goes on. It may
+	// be nil. With NoWait it doesn't look.
+	NoWait  bool
+	Waiting func(reason string)
 }
 
 // Taken is how far an intake got.
@@ -124,9 +134,9 @@ func (t *intake) flush(ctx context.Context) error {
 	}
 	lines := t.lines
 	t.lines, t.bytes = t.lines[:0], 0
-	refused, err := t.o.enqueueChunk(ctx, lines)
+	refused, err := t.enqueue(ctx, lines)
 	if err != nil && refused > 0 {
-		if _, prefixErr := t.o.enqueueChunk(ctx, lines[:refused]); prefixErr != nil {
+		if _, prefixErr := t.enqueue(ctx, lines[:refused]); prefixErr != nil {
 			return prefixErr
 		}
 		t.advance(lines[:refused])
@@ -137,6 +147,46 @@ func (t *intake) flush(ctx context.Context) error {
 	t.advance(lines)
 	return nil
 }
+
+// enqueue adds lines once no queue that they go to is red. Pressure may rise
+// between the look and the call, and a queue that rejects then says so.
+func (t *intake) enqueue(ctx context.Context, lines []line) (refused int, err error) {
+	if t.in.NoWait {
+		return t.o.enqueueChunk(ctx, lines)
+	}
+	told := ""
+	tell := func(reason string) {
+		if reason != told && t.in.Waiting != nil {
+			t.in.Waiting(reason)
+		}
+		told = reason
+	}
+	ticker := time.NewTicker(pressurePoll)
+	defer ticker.Stop()
+	for {
+		red, err := t.o.q.TaskPressure(ctx, joinLines(lines))
+		if err != nil && !unreadable(err) { // a line that can't be read is found below
+			return 0, translate("asking for the pressure", err)
+		}
+		if len(red) == 0 {
+			refused, err = t.o.enqueueChunk(ctx, lines)
+			if sqlState(err) != codeRejected {
+				tell("")
+				return refused, err
+			}
+			tell(refusal(err).Error())
+		} else {
+			tell(fmt.Sprintf("queue %s is red: %s", red[0].Queue, red[0].Reason))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func unreadable(err error) bool { return strings.HasPrefix(sqlState(err), classData) }
 
 func (t *intake) advance(lines []line) {
 	last := lines[len(lines)-1]

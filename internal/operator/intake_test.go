@@ -177,3 +177,83 @@ func FuzzPrepareLine(f *testing.F) {
 		}
 	})
 }
+
+// An intake waits while a queue that it fills is red, whatever the queue's
+// admission is, and goes on by itself.
+func TestEnqueueLinesWaitsAtRed(t *testing.T) {
+	t.Parallel()
+	for _, admission := range []string{"accept", "delay", "reject"} {
+		t.Run(admission, func(t *testing.T) {
+			t.Parallel()
+			o, pool := setup(t)
+			exec(t, pool, "UPDATE sched.fleet SET computed_at = clock_timestamp() + interval '1 hour'")
+			exec(t, pool, `INSERT INTO sched.queue (name, base, admission) VALUES ('post', 'post', $1)`, admission)
+			exec(t, pool, "INSERT INTO sched.kind (kind, queue) VALUES ('mail', 'post')")
+			const (
+				red     = "UPDATE sched.queue SET pressure = 'red', pressure_reason = '950 of 1000 tasks wait'"
+				drained = "UPDATE sched.queue SET pressure = 'yellow'"
+			)
+			var reasons []string
+			taken, err := o.EnqueueLines(t.Context(), strings.NewReader(lines(1, 5)), Intake{
+				Chunk: 2,
+				Progress: func(taken Taken) {
+					if taken.Tasks == 2 {
+						exec(t, pool, red)
+					}
+				},
+				Waiting: func(reason string) {
+					reasons = append(reasons, reason)
+					if reason != "" {
+						require.Equal(t, 2, one[int](t, pool, "SELECT count(*)::int FROM sched.task"), "nothing more while it is red")
+						exec(t, pool, drained)
+					}
+				},
+			})
+			require.NoError(t, err)
+			require.EqualValues(t, 5, taken.Tasks)
+			require.Len(t, reasons, 2)
+			require.Contains(t, reasons[0], "queue post is red: 950 of 1000 tasks wait")
+			require.Empty(t, reasons[1], "it goes on")
+			require.Equal(t, 5, one[int](t, pool, "SELECT count(*)::int FROM sched.task"))
+		})
+	}
+}
+
+func TestEnqueueLinesWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	o, pool := setup(t)
+	exec(t, pool, "UPDATE sched.fleet SET computed_at = clock_timestamp() + interval '1 hour'")
+	exec(t, pool, "INSERT INTO sched.queue (name, base, pressure) VALUES ('default', 'default', 'red')")
+	taken, err := o.EnqueueLines(t.Context(), strings.NewReader(lines(1, 3)), Intake{NoWait: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, taken.Tasks)
+	exec(t, pool, "UPDATE sched.queue SET admission = 'reject'")
+	_, err = o.EnqueueLines(t.Context(), strings.NewReader(lines(1, 3)), Intake{NoWait: true})
+	require.ErrorContains(t, err, "SC429")
+	require.ErrorContains(t, err, "retry after 2 seconds")
+}
+
+// A wait ends with whoever stops the intake; a red queue that it doesn't fill
+// holds nothing up, and neither does one while nobody leads.
+func TestEnqueueLinesWaitsForNothingElse(t *testing.T) {
+	t.Parallel()
+	o, pool := setup(t)
+	exec(t, pool, "UPDATE sched.fleet SET computed_at = clock_timestamp() + interval '1 hour'")
+	exec(t, pool, "INSERT INTO sched.queue (name, base, pressure) VALUES ('other', 'other', 'red')")
+	waits := Intake{Waiting: func(reason string) { require.Empty(t, reason) }}
+	_, err := o.EnqueueLines(t.Context(), strings.NewReader(lines(1, 3)), waits)
+	require.NoError(t, err)
+
+	stopped, stop := context.WithCancel(t.Context())
+	taken, err := o.EnqueueLines(stopped, strings.NewReader(lines(1, 3)), Intake{
+		Defaults: map[string]any{"queue": "other"}, Waiting: func(string) { stop() },
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, taken.Tasks)
+
+	o, pool = setup(t)
+	exec(t, pool, "UPDATE sched.fleet SET computed_at = clock_timestamp() - interval '6 seconds'")
+	exec(t, pool, "INSERT INTO sched.queue (name, base, pressure) VALUES ('default', 'default', 'red')")
+	_, err = o.EnqueueLines(t.Context(), strings.NewReader(lines(1, 3)), waits)
+	require.NoError(t, err)
+}

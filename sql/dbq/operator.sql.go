@@ -769,6 +769,38 @@ func (q *Queries) TaskMatch(ctx context.Context, arg TaskMatchParams) ([]TaskMat
 	return items, nil
 }
 
+const taskPressure = `-- name: TaskPressure :many
+SELECT p.queue::text AS queue, coalesce(p.reason, '')::text AS reason
+FROM sched.pressure_of_tasks($1::jsonb) AS p
+WHERE p.level = 'red'
+`
+
+type TaskPressureRow struct {
+	Queue  string
+	Reason string
+}
+
+// Queues at red that tasks would come to. Before each chunk of an intake.
+func (q *Queries) TaskPressure(ctx context.Context, tasks []byte) ([]TaskPressureRow, error) {
+	rows, err := q.db.Query(ctx, taskPressure, tasks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskPressureRow
+	for rows.Next() {
+		var i TaskPressureRow
+		if err := rows.Scan(&i.Queue, &i.Reason); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskRetryMatched = `-- name: TaskRetryMatched :many
 WITH held AS MATERIALIZED (
     SELECT j.id

@@ -227,6 +227,8 @@ type Querier interface {
 	// What a change of many tasks is about to touch, the oldest first. Decided once:
 	// a task that comes to match later, because it failed again, is not met twice.
 	TaskMatch(ctx context.Context, arg TaskMatchParams) ([]TaskMatchRow, error)
+	// Queues at red that tasks would come to. Before each chunk of an intake.
+	TaskPressure(ctx context.Context, tasks []byte) ([]TaskPressureRow, error)
 	// Makes up to max tasks available whose time has come. At each due time that a
 	// sidecar knows of, and by the leader's timer.
 	//

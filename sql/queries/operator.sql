@@ -138,6 +138,12 @@ FROM held AS h;
 -- Adds tasks, all or none, and says how many ids came back.
 SELECT count(*)::bigint AS tasks FROM sched.enqueue_many(@tasks::jsonb) AS e;
 
+-- name: TaskPressure :many
+-- Queues at red that tasks would come to. Before each chunk of an intake.
+SELECT p.queue::text AS queue, coalesce(p.reason, '')::text AS reason
+FROM sched.pressure_of_tasks(@tasks::jsonb) AS p
+WHERE p.level = 'red';
+
 -- name: JSONCheck :one
 -- Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
 -- find the line at fault.
