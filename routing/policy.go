@@ -86,6 +86,9 @@ type QueuePolicy struct {
 	// CanaryPercent is the share of its tasks, by id, that canary workers alone
 	// claim while there is one; 0 to 100. 0 also while none lives.
 	CanaryPercent float64
+	// CanaryWorkers are those of its workers that are canaries. -1: the queue knows
+	// no canary, and all of its workers are alike.
+	CanaryWorkers int
 }
 
 // KindPolicy is what holds for one kind.

@@ -270,7 +270,7 @@ func (r *Registry) Policy(ctx context.Context, workerID string, labels map[strin
 		policy.Queues[i] = QueuePolicy{
 			Name: name, Base: row.Bases[i], Strategy: Strategy(row.Strategies[i]),
 			Weight: int(row.Weights[i]), WeightTotal: row.WeightTotals[i], FreeSlots: int(row.FreeSlots[i]), Workers: int(row.Workers[i]),
-			Paused: row.Paused[i], Limited: row.Limited[i], CanaryPercent: float64(row.CanaryPercents[i]),
+			Paused: row.Paused[i], Limited: row.Limited[i], CanaryPercent: float64(row.CanaryPercents[i]), CanaryWorkers: int(row.CanaryWorkers[i]),
 		}
 	}
 	// Here, since the database sorts as its language does.

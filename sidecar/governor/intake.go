@@ -75,6 +75,8 @@ func canaryRange(q *routing.QueuePolicy, canary bool) (low, high float32) {
 		return share, 100
 	case share > 0:
 		return 0, share
+	case q.CanaryWorkers >= 0 && q.Workers > q.CanaryWorkers:
+		return 0, 0 // the others have it all
 	default:
 		return 0, 100
 	}

@@ -15,7 +15,8 @@ served AS (
         coalesce(a.weight, 0) AS weight,
         r.paused_at IS NOT NULL AS paused,
         q.rate IS NOT NULL OR q.max_running IS NOT NULL AS limited,
-        CASE WHEN c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent
+        CASE WHEN c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent,
+        coalesce(c.workers, -1) AS canary_workers
     FROM fleet AS f
     CROSS JOIN sched.queue AS q
     LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = @worker_id::text
@@ -41,7 +42,8 @@ queues AS (
         coalesce(array_agg(s.workers), '{}')::integer[] AS workers,
         coalesce(array_agg(s.paused), '{}')::boolean[] AS paused,
         coalesce(array_agg(s.limited), '{}')::boolean[] AS limited,
-        coalesce(array_agg(s.canary_percent), '{}')::real[] AS canary_percents
+        coalesce(array_agg(s.canary_percent), '{}')::real[] AS canary_percents,
+        coalesce(array_agg(s.canary_workers), '{}')::integer[] AS canary_workers
     FROM served AS s
 ),
 
@@ -73,7 +75,7 @@ kinds AS (
 SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'priority_ageing_seconds'), 60)::float8 AS ageing_seconds,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'busy_polls_per_second'), 500)::float8 AS busy_polls,
-    q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents,
+    q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents, q.canary_workers,
     k.names AS kinds, k.limited AS kinds_limited, k.paused_seconds AS kinds_paused_seconds
 FROM fleet AS f
 CROSS JOIN queues AS q
