@@ -20,7 +20,9 @@ func (r *Router) canaries(ctx context.Context) error {
 		return fmt.Errorf("read canaries: %w", err)
 	}
 	var errs []error
+	rising := map[string]bool{}
 	for _, row := range rows {
+		rising[row.Queue] = row.State == CanaryRising
 		workers := 0
 		var g *group
 		if q, ok := r.queues[row.Queue]; ok {
@@ -34,11 +36,28 @@ func (r *Router) canaries(ctx context.Context) error {
 			}
 			r.told = true // the others claim its share from now on, or no more
 		}
-		if row.State == CanaryRising && g != nil {
-			errs = append(errs, r.step(ctx, row, g))
+		if row.State != CanaryRising || g == nil {
+			continue
 		}
+		if was, known := r.rising[row.Queue]; known && !was && row.Percent > 0 {
+			errs = append(errs, r.restart(ctx, row)) // an operator lets it rise on from here
+			continue
+		}
+		errs = append(errs, r.step(ctx, row, g))
 	}
+	r.rising = rising
 	return errors.Join(errs...)
+}
+
+// restart lets the hold of a canary begin anew, whatever step_at says.
+func (r *Router) restart(ctx context.Context, row dbq.CanaryRowsRow) error {
+	_, err := r.q.CanaryStep(ctx, dbq.CanaryStepParams{
+		Queue: row.Queue, FromPercent: row.Percent, Percent: row.Percent, State: row.State, Reason: "rising again from here", Again: true,
+	})
+	if err != nil {
+		return fmt.Errorf("canary of queue %s: %w", row.Queue, err)
+	}
+	return nil
 }
 
 func (r *Router) step(ctx context.Context, row dbq.CanaryRowsRow, g *group) error {

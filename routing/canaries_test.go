@@ -107,6 +107,12 @@ func TestCanaryWithoutWorkersGivesItsTasksToTheOthers(t *testing.T) {
 	l.worker("w-newer", `{"track": "canary"}`)
 	l.turn()
 	require.Equal(t, "20 held 1", l.canary(), "an operator's percent stays")
+	l.ended("mail", "w-newer", "completed", 30, 100)
+	l.ended("mail", "w-old", "completed", 30, 100)
+	l.exec(`update sched.canary set state = 'rising'`)
+	l.turn()
+	l.turn()
+	require.Equal(t, "20 rising 1", l.canary(), "what ended before it rose again doesn't count")
 }
 
 func TestCanaryStepNeverWaitsForAnOperator(t *testing.T) {

@@ -10,7 +10,9 @@
 // once, as for a moment after a change of leaders, do no harm: each starts over from
 // the rows when the fleet's row names the other.
 //
-// What sched decides is noted in the [DecisionLog], off the hot path. A worker is one registration of a sidecar:
+// What sched decides is noted in the [DecisionLog], off the hot path.
+//
+// A worker is one registration of a sidecar:
 // after an eviction the same process comes back under a new id, so an id that
 // has ended never returns.
 package routing

@@ -44,7 +44,9 @@ func (r *Router) readWorkers(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("read workers: %w", err)
 	}
 	before := r.fleet
-	next := fleetState{changes: before.changes, named: map[string]bool{}, byID: make(map[string]*Member, len(rows)), watch: make(map[string]*workerWatch, len(rows))}
+	next := fleetState{
+		changes: before.changes, named: map[string]bool{}, byID: make(map[string]*Member, len(rows)), watch: make(map[string]*workerWatch, len(rows)),
+	}
 	var traits strings.Builder
 	var changed []healthRow
 	r.present = make(Topology, len(rows))
@@ -55,27 +57,10 @@ func (r *Router) readWorkers(ctx context.Context, now time.Time) error {
 		}
 		next.watch[row.ID] = watch
 		m := memberOf(row)
-		was := watch.health.Health
-		var reason string
-		watch.health, reason = watch.health.Next(Vitals{
-			Seq: row.HeartbeatSeq, LoadPercent: float64(row.LoadPercent), RoundTrip: time.Duration(float64(row.RttMs) * float64(time.Millisecond)),
-		})
-		if reason != "" {
-			r.decisions.Note(Decision{What: "health", Subject: m.ID, From: string(was), To: string(watch.health.Health), Reason: reason, Signals: map[string]any{
-				"load_percent": row.LoadPercent, "rtt_ms": row.RttMs,
-			}})
-		}
-		m.Health = watch.health.Health
+		r.examine(m, watch, row, now)
 		if Health(row.Health) != m.Health {
 			changed = append(changed, healthRow{m.ID, string(m.Health)})
 		}
-		switch {
-		case !m.Held:
-			watch.heldSince = time.Time{}
-		case watch.heldSince.IsZero():
-			watch.heldSince = now
-		}
-		m.HeldLong = m.Held && now.Sub(watch.heldSince) >= heldLong
 		next.members = append(next.members, m)
 		next.byID[m.ID] = m
 		for _, base := range m.Bases {
@@ -88,26 +73,66 @@ func (r *Router) readWorkers(ctx context.Context, now time.Time) error {
 		}
 	}
 	next.traits = traits.String()
-	for id := range before.byID {
-		if _, lives := next.byID[id]; !lives {
-			next.gone = append(next.gone, id)
-		}
-	}
-	switch {
-	case next.traits != before.traits:
-		next.changes++
+	next.follow(before)
+	if next.traits != before.traits {
 		clear(r.classes)
-	case !slices.EqualFunc(next.members, before.members, (*Member).same):
-		next.changes++
-		fallthrough
-	default: // the classes hold the members: they stay who they are
-		for i, m := range before.members {
-			*m = *next.members[i]
-		}
-		next.members, next.byID = before.members, before.byID
 	}
 	r.fleet = next
 	r.noteAssignable(before)
+	return r.putHealth(ctx, changed)
+}
+
+// examine decides on a worker's health, and for how long it has been held.
+func (r *Router) examine(m *Member, watch *workerWatch, row dbq.RoutingWorkersRow, now time.Time) {
+	was := watch.health.Health
+	var reason string
+	watch.health, reason = watch.health.Next(Vitals{
+		Seq: row.HeartbeatSeq, LoadPercent: float64(row.LoadPercent), RoundTrip: time.Duration(float64(row.RttMs) * float64(time.Millisecond)),
+	})
+	m.Health = watch.health.Health
+	if reason != "" {
+		r.decisions.Note(Decision{
+			What: "health", Subject: m.ID, From: string(was), To: string(m.Health), Reason: reason,
+			Signals: map[string]any{"load_percent": row.LoadPercent, "rtt_ms": row.RttMs},
+		})
+	}
+	switch {
+	case !m.Held:
+		watch.heldSince = time.Time{}
+	case watch.heldSince.IsZero():
+		watch.heldSince = now
+	}
+	m.HeldLong = m.Held && now.Sub(watch.heldSince) >= heldLong
+}
+
+// follow finds who is gone and whether anything changed since before. While nobody
+// comes, goes or changes its traits, the members stay the same values, since classes
+// hold them.
+func (f *fleetState) follow(before fleetState) {
+	for id := range before.byID {
+		if _, lives := f.byID[id]; !lives {
+			f.gone = append(f.gone, id)
+		}
+	}
+	if f.traits != before.traits {
+		f.changes++
+		return
+	}
+	if !slices.EqualFunc(f.members, before.members, (*Member).same) {
+		f.changes++
+	}
+	for i, m := range before.members {
+		*m = *f.members[i]
+	}
+	f.members, f.byID = before.members, before.byID
+}
+
+type healthRow struct {
+	ID     string `json:"id"`
+	Health string `json:"health"`
+}
+
+func (r *Router) putHealth(ctx context.Context, changed []healthRow) error {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -119,11 +144,6 @@ func (r *Router) readWorkers(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("write health: %w", err)
 	}
 	return nil
-}
-
-type healthRow struct {
-	ID     string `json:"id"`
-	Health string `json:"health"`
 }
 
 // noteAssignable notes which workers became able to have assignments, or lost them.

@@ -138,7 +138,7 @@ func drawDemand(t *rapid.T) routing.Demand {
 
 func TestPlanWeights(t *testing.T) {
 	t.Parallel()
-	any := routing.Demand{Base: "q", Protocol: "any"}
+	whatever := routing.Demand{Base: "q", Protocol: "any"}
 	with := func(change func(*routing.Member)) *routing.Member {
 		m := member("w", nil)
 		m.Slots = 40
@@ -161,8 +161,8 @@ func TestPlanWeights(t *testing.T) {
 		"held long":  {with(func(m *routing.Member) { m.Held, m.HeldLong = true, true }), 0, 0, "", ""},
 		"no slots":   {with(func(m *routing.Member) { m.Slots = 0 }), 0, 0, "", ""},
 	} {
-		least := routing.Plan(any, routing.LeastLoaded, []*routing.Member{test.m}, nil)["w"]
-		inTurn := routing.Plan(any, routing.RoundRobin, []*routing.Member{test.m}, nil)["w"]
+		least := routing.Plan(whatever, routing.LeastLoaded, []*routing.Member{test.m}, nil)["w"]
+		inTurn := routing.Plan(whatever, routing.RoundRobin, []*routing.Member{test.m}, nil)["w"]
 		require.Equal(t, test.least, least.Weight, name)
 		require.Equal(t, test.inTurn, inTurn.Weight, name)
 		require.Equal(t, test.reason, least.Reason, name)
