@@ -93,6 +93,9 @@ func checks() []check {
 		{"holders", "running tasks are held by live workers of this fleet", true, lookAtHolders},
 		{"overdue", "tasks whose time has come are made available", true, lookAtOverdue},
 		{"queues", "every queue with waiting tasks has a worker and isn't paused", true, lookAtQueues},
+		{"routing", "a leader routes, and every queue's demands are offered by somebody", true, lookAtRouting},
+		{"pressure", "neither the fleet nor a queue is close to its limits", true, lookAtPressure},
+		{"canaries", "canaries have canary workers, and none was rolled back", true, lookAtCanaries},
 	}
 }
 

@@ -82,6 +82,7 @@ func worker(t *testing.T, pool *pgxpool.Pool, id, columns, values string) string
 func TestRun_Healthy(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
+	exec(t, pool, `UPDATE sched.fleet SET computed_at = now() + interval '1 hour'`)
 	worker(t, pool, "w-1", "", "")
 	exec(t, pool, `INSERT INTO sched.river_leader (elected_at, expires_at, leader_id, name) VALUES (now(), now() + interval '15 s', 'client-w-1', 'default')`)
 
