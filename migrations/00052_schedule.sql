@@ -44,7 +44,20 @@ CREATE TABLE sched.schedule (
     CONSTRAINT schedule_queue_check CHECK (
         char_length(queue) >= 1 AND char_length(queue) <= 100 AND queue COLLATE "C" ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'
     ),
-    CONSTRAINT schedule_selector_check CHECK (jsonb_typeof(selector) = 'object'),
+    CONSTRAINT schedule_selector_check CHECK (
+        CASE jsonb_typeof(selector)
+            WHEN 'object' THEN
+                jsonb_array_length(jsonb_path_query_array(selector, '$.keyvalue()')) <= 64
+                AND NOT jsonb_path_exists(
+                    selector,
+                    '$.keyvalue() ? (@.value.type() != "string"
+                        || !(@.key like_regex "^.{1,63}$" flag "s") || !(@.value like_regex "^.{0,255}$" flag "s"))'
+                )
+                -- No control characters. JSON text has most of them as escapes, which are told from an escaped backslash.
+                AND replace(selector::text, '\\', '') COLLATE "C" !~ '\\[bfnrtu]|[\u007f-\u009f]'
+            ELSE selector IS NULL
+        END
+    ),
     CONSTRAINT schedule_protocol_check CHECK (protocol IN ('any', 'http', 'grpc', 'exec')),
     CONSTRAINT schedule_priority_check CHECK (priority BETWEEN 1 AND 4),
     CONSTRAINT schedule_timeout_check CHECK (timeout > interval '0' AND timeout <= interval '7 days'),

@@ -215,13 +215,14 @@ func TestTurn_MarksWhatCanNotRun(t *testing.T) {
 	l := newLeader(t)
 	l.exec(t, `INSERT INTO sched.schedule (name, cron, timezone, kind, args, selector) VALUES
 		('expression', 'often', 'UTC', 'x', '{}', NULL), ('zone', '@daily', 'Mars/Olympus', 'x', '{}', NULL),
-		('refused', '@daily', 'UTC', 'x', '{}', '{"gpu": 1}'), ('good', '@daily', 'UTC', 'good', '{}', NULL)`)
+		('refused', '@daily', 'UTC', 'x', '{"text": "far too long"}', NULL), ('good', '@daily', 'UTC', 'good', '{}', NULL)`)
+	l.exec(t, "UPDATE sched.setting SET value = '10' WHERE key = 'max_args_bytes'")
 	l.turn(t)
 	l.exec(t, "UPDATE sched.schedule SET next_run_at = now() - interval '1 minute' WHERE name IN ('refused', 'good')")
 	l.turn(t)
 	require.Equal(t, 1, l.tasks(t, "good"), "others go on")
 	for name, says := range map[string]string{
-		"expression": `cron "often": `, "zone": `time zone "Mars/Olympus" is not one that is known`, "refused": "selector",
+		"expression": `cron "often": `, "zone": `time zone "Mars/Olympus" is not one that is known`, "refused": "args",
 	} {
 		require.Contains(t, *l.read(t, name).Error, says)
 	}
@@ -230,7 +231,7 @@ func TestTurn_MarksWhatCanNotRun(t *testing.T) {
 	require.Zero(t, l.tasks(t, "x"))
 
 	l.exec(t, "UPDATE sched.schedule SET cron = '@hourly' WHERE name = 'expression'")
-	l.exec(t, `UPDATE sched.schedule SET selector = '{"gpu": "1"}' WHERE name = 'refused'`)
+	l.exec(t, `UPDATE sched.schedule SET args = '{}' WHERE name = 'refused'`)
 	l.turn(t)
 	require.Nil(t, l.read(t, "expression").Error)
 	require.NotNil(t, l.read(t, "expression").Next)

@@ -334,7 +334,11 @@ CREATE TABLE sched.schedule (
     CONSTRAINT schedule_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
     CONSTRAINT schedule_protocol_check CHECK ((protocol = ANY (ARRAY['any'::text, 'http'::text, 'grpc'::text, 'exec'::text]))),
     CONSTRAINT schedule_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 100) AND ((queue COLLATE "C") ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'::text))),
-    CONSTRAINT schedule_selector_check CHECK ((jsonb_typeof(selector) = 'object'::text)),
+    CONSTRAINT schedule_selector_check CHECK (
+CASE jsonb_typeof(selector)
+    WHEN 'object'::text THEN ((jsonb_array_length(jsonb_path_query_array(selector, '$.keyvalue()'::jsonpath)) <= 64) AND (NOT jsonb_path_exists(selector, '$.keyvalue()?((@."value".type() != "string" || !(@."key" like_regex "^.{1,63}$" flag "s")) || !(@."value" like_regex "^.{0,255}$" flag "s"))'::jsonpath)) AND ((replace((selector)::text, '\\'::text, ''::text) COLLATE "C") !~ '\\[bfnrtu]|[\u007f-\u009f]'::text))
+    ELSE (selector IS NULL)
+END),
     CONSTRAINT schedule_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '7 days'::interval))),
     CONSTRAINT schedule_timezone_check CHECK (((char_length(timezone) >= 1) AND (char_length(timezone) <= 100)))
 ) WITH (fillfactor=50);

@@ -227,7 +227,7 @@ func fleetLine(c fleetfile.Change) string {
 	case fleetfile.Alter:
 		return "~ " + name + changed
 	case fleetfile.Remove:
-		if c.Section == fleetfile.Kinds {
+		if c.Section == fleetfile.Kinds || c.Section == fleetfile.Schedules {
 			return "- " + name
 		}
 

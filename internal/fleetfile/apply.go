@@ -121,6 +121,8 @@ func write(ctx context.Context, q *dbq.Queries, c Change) error {
 		rows, err = writeQueue(ctx, q, c)
 	case Kinds:
 		rows, err = writeKind(ctx, q, c)
+	case Schedules:
+		rows, err = writeSchedule(ctx, q, c)
 	}
 	if err == nil && rows == 0 {
 		return ErrBusy
@@ -178,4 +180,15 @@ func writeKind(ctx context.Context, q *dbq.Queries, c Change) (int64, error) {
 		return 0, err
 	}
 	return q.FleetKindPut(ctx, dbq.FleetKindPutParams{Kind: c.Entry.Name, Values: text})
+}
+
+func writeSchedule(ctx context.Context, q *dbq.Queries, c Change) (int64, error) {
+	if c.Action == Remove {
+		return q.FleetScheduleRemove(ctx, c.Entry.Name)
+	}
+	text, err := c.Entry.Values.toJSON()
+	if err != nil {
+		return 0, err
+	}
+	return q.FleetSchedulePut(ctx, dbq.FleetSchedulePutParams{Name: c.Entry.Name, Values: text})
 }

@@ -1,6 +1,7 @@
 package fleetfile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -245,6 +246,8 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 			func(c string) bool { return slices.Contains(without, c) })
 	}
 	require.ElementsMatch(t, columns("kind", "kind", "pinned", "updated_at", "updated_by"), keysOf(Kinds.Fields()))
+	require.ElementsMatch(t, columns("schedule", "name", "pinned", "created_at", "updated_at", "updated_by", "next_run_at", "last_due_at", "last_run_at", "last_task_id",
+		"waiting_since", "waiting_reason", "error"), keysOf(Schedules.Fields()))
 	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "unroutable", "state_at", "config_xid"}
 	require.ElementsMatch(t, columns("queue", append(state, "name", "base", "selector", "protocol", "created_at", "pinned")...), keysOf(Queues.Fields()))
 
@@ -285,13 +288,18 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 func TestLimitsMatchTheDatabase(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	for _, section := range []Section{Kinds, Queues} {
+	for _, section := range []Section{Kinds, Queues, Schedules} {
 		for _, f := range section.Fields() {
 			good, bad := limitsOf(f)
 			kind := map[Type]string{Text: "text", Integer: "integer", Number: "real", Duration: "interval", Labels: "jsonb"}[f.Type]
 			set := "INSERT INTO sched.kind (kind, " + f.Key + ") VALUES (md5(random()::text), $1::text::" + kind + ")"
 			if section == Queues {
 				set = "INSERT INTO sched.queue (name, base, " + f.Key + ") VALUES (md5(random()::text), 'q', $1::text::" + kind + ")"
+			}
+			if section == Schedules {
+				others := map[string]string{"cron": "kind", "kind": "cron"}
+				set = "INSERT INTO sched.schedule (name, " + cmp.Or(others[f.Key], "cron, kind") + ", " + f.Key + ") VALUES (md5(random()::text), " +
+					map[bool]string{true: "'x'", false: "'x', 'x'"}[others[f.Key] != ""] + ", $1::text::" + kind + ")"
 			}
 			for _, v := range good {
 				exec(t, pool, set, v)
@@ -323,7 +331,7 @@ func limitsOf(f Field) (good, bad []string) {
 			return f.Enum, []string{"other", ""}
 		}
 		good, bad = []string{"a", strings.Repeat("a", int(f.Max))}, []string{"", strings.Repeat("a", int(f.Max)+1)}
-	case Flag, Labels:
+	case Flag, Labels, JSON:
 	}
 	return good, bad
 }

@@ -114,9 +114,9 @@ func (s Section) defaults(name string) Values {
 }
 
 // configured reports whether somebody has set anything: queues come into being by
-// themselves, and settings are always there. A kind's row is always somebody's.
+// themselves, and settings are always there. The row of a kind or a schedule is always somebody's.
 func (s Section) configured(e Entry) bool {
-	return s == Kinds || len(differences(s, e.Values, s.defaults(e.Name))) > 0
+	return s == Kinds || s == Schedules || len(differences(s, e.Values, s.defaults(e.Name))) > 0
 }
 
 // Configured returns the part of a database's state that a file is made of.

@@ -71,7 +71,9 @@ func (e Entry) withIdentity() Values {
 func entryNode(fields []Field, values Values, e Entry) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, HeadComment: e.pinComment()}
 	for _, f := range fields {
-		if v, set := values[f.Key]; set {
+		if v, set := values[f.Key]; set && f.Type == JSON {
+			put(n, f.Key, jsonNode(v))
+		} else if set {
 			put(n, f.Key, valueNode(v))
 		}
 	}

@@ -1,6 +1,7 @@
 package fleetfile
 
 import (
+	"fmt"
 	"time"
 
 	"pgregory.net/rapid"
@@ -49,6 +50,8 @@ func valueOf(f Field) *rapid.Generator[any] {
 		})
 	case Flag:
 		return rapid.Bool().AsAny()
+	case JSON:
+		return anyJSON()
 	default:
 		return labels().AsAny()
 	}
@@ -62,7 +65,7 @@ func labels() *rapid.Generator[map[string]string] {
 func fleets() *rapid.Generator[Fleet] {
 	kind := Field{Min: 1, Max: maxKind, Pattern: kindPattern}
 	return rapid.Custom(func(t *rapid.T) Fleet {
-		fleet := Fleet{Settings: {}, Queues: {}, Kinds: {}}
+		fleet := Fleet{Settings: {}, Queues: {}, Kinds: {}, Schedules: {}}
 		for name, v := range valuesOf(Settings.Fields()).Draw(t, "settings") {
 			fleet[Settings] = append(fleet[Settings], Entry{Name: name, Values: Values{settingKey: v}})
 		}
@@ -76,6 +79,27 @@ func fleets() *rapid.Generator[Fleet] {
 		for name, values := range rapid.MapOfN(rapid.Map(valueOf(kind), func(v any) string { return v.(string) }), valuesOf(Kinds.Fields()), 0, 4).Draw(t, "kinds") {
 			fleet[Kinds] = append(fleet[Kinds], Entry{Name: name, Values: values})
 		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "schedules") {
+			values := valuesOf(Schedules.Fields()).Draw(t, "schedule")
+			values["cron"] = rapid.SampledFrom([]string{"*/5 * * * *", "@daily", "@every 90s"}).Draw(t, "cron")
+			values["kind"] = valueOf(kind).Draw(t, "kind")
+			values["timezone"] = rapid.SampledFrom([]string{"UTC", "Asia/Tokyo"}).Draw(t, "timezone")
+			fleet[Schedules] = append(fleet[Schedules], Entry{Name: fmt.Sprintf("s%d", i), Values: values})
+		}
 		return fleet
 	})
+}
+
+// anyJSON is what args may be.
+func anyJSON() *rapid.Generator[any] {
+	text := rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r > 0 }), 0, 20, -1)
+	leaf := rapid.OneOf(rapid.Map(text, func(s string) any { return s }), rapid.Bool().AsAny(),
+		rapid.Map(rapid.Int64Range(-1<<53, 1<<53), func(n int64) any { return float64(n) }), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.Just[any](nil))
+	list := rapid.Map(rapid.SliceOfN(leaf, 0, 3), func(v []any) any {
+		if v == nil {
+			v = []any{}
+		}
+		return v
+	})
+	return rapid.Map(rapid.MapOfN(text, rapid.OneOf(leaf, list), 0, 4), func(v map[string]any) any { return v })
 }

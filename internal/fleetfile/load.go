@@ -12,7 +12,7 @@ import (
 func load(ctx context.Context, q *dbq.Queries) (Fleet, error) {
 	fleet := Fleet{}
 	for section, read := range map[Section]func(context.Context, *dbq.Queries) ([]Entry, error){
-		Settings: loadSettings, Queues: loadQueues, Kinds: loadKinds,
+		Settings: loadSettings, Queues: loadQueues, Kinds: loadKinds, Schedules: loadSchedules,
 	} {
 		entries, err := read(ctx, q)
 		if err != nil {
@@ -80,6 +80,22 @@ func loadKinds(ctx context.Context, q *dbq.Queries) ([]Entry, error) {
 			return nil, fmt.Errorf("%s: %w", row.Kind, err)
 		}
 		entries = append(entries, Entry{Name: row.Kind, Values: values, Pinned: row.Pinned, By: row.UpdatedBy, At: row.UpdatedAt})
+	}
+	return entries, nil
+}
+
+func loadSchedules(ctx context.Context, q *dbq.Queries) ([]Entry, error) {
+	rows, err := q.FleetSchedules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for _, row := range rows {
+		values, err := valuesFromJSON(Schedules.Fields(), row.Values)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", row.Name, err)
+		}
+		entries = append(entries, Entry{Name: row.Name, Values: values, Pinned: row.Pinned, By: row.UpdatedBy, At: row.UpdatedAt})
 	}
 	return entries, nil
 }

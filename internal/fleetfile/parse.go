@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/schedule"
 )
 
 // Parse reads a file that is called name. Its error is an [InvalidError].
@@ -62,13 +63,13 @@ func (p *parser) document(text []byte) *yaml.Node {
 	return root
 }
 
-func sectionNames() string { return fmt.Sprintf("%s, %s, %s", Settings, Queues, Kinds) }
+func sectionNames() string { return fmt.Sprintf("%s, %s, %s, %s", Settings, Queues, Kinds, Schedules) }
 
 func (p *parser) sections(root *yaml.Node) {
 	for key, value := range p.pairs("", root) {
 		section := Section(key.Value)
 		switch section {
-		case Kinds, Settings:
+		case Kinds, Settings, Schedules:
 			if value = p.emptyOr(value, yaml.MappingNode); value == nil {
 				p.complain(key, key.Value, "", "must be a mapping from names to what they are", "")
 				continue
@@ -81,7 +82,7 @@ func (p *parser) sections(root *yaml.Node) {
 			}
 			p.fleet[section] = p.queues(value)
 		default:
-			p.complain(key, key.Value, "", "is not a key", didYouMean(key.Value, []string{string(Settings), string(Queues), string(Kinds)}))
+			p.complain(key, key.Value, "", "is not a key", didYouMean(key.Value, []string{string(Settings), string(Queues), string(Kinds), string(Schedules)}))
 		}
 	}
 }
@@ -98,13 +99,14 @@ func (p *parser) emptyOr(n *yaml.Node, kind yaml.Kind) *yaml.Node {
 	return n
 }
 
-// named reads a section whose entries have names: kinds and settings.
+// named reads a section whose entries have names: all but queues.
 func (p *parser) named(section Section, n *yaml.Node) []Entry {
 	entries := []Entry{}
 	for key, value := range p.pairs(string(section), n) {
 		path := string(section) + "." + key.Value
 		e := Entry{Name: key.Value, Values: Values{}, line: key.Line}
-		if section == Settings {
+		switch section {
+		case Settings:
 			f, known := fieldOf(section.Fields(), key.Value)
 			if !known {
 				p.complain(key, path, "", "is not a setting", didYouMean(key.Value, keysOf(section.Fields())))
@@ -115,7 +117,13 @@ func (p *parser) named(section Section, n *yaml.Node) []Entry {
 				continue
 			}
 			p.value(e.Values, settingKey, path, f, value)
-		} else {
+		case Schedules:
+			if what := (Field{Min: 1, Max: maxSchedule, Pattern: schedulePattern, Shape: scheduleShape}).check(key.Value); what != "" {
+				p.complain(key, path, "", "is not the name of a schedule: "+what, "")
+			}
+			p.entry(path, section.Fields(), e.Values, value)
+			p.schedule(path, e.Values, key, value)
+		default:
 			if what := (Field{Min: 1, Max: maxKind, Pattern: kindPattern, Shape: kindShape}).check(key.Value); what != "" {
 				p.complain(key, path, "", "is not the name of a kind: "+what, "")
 			}
@@ -217,6 +225,26 @@ func (p *parser) retryDelays(path string, values Values, n *yaml.Node) {
 	most, hasMost := values["retry_cap"].(time.Duration)
 	if hasBase && hasMost && most < base {
 		p.complain(n, path+".retry_cap", showDuration(most), "is below retry_base, "+showDuration(base), "raise it, or lower the base")
+	}
+}
+
+// schedule checks what must be there, and whether the expression says anything.
+func (p *parser) schedule(path string, values Values, key, n *yaml.Node) {
+	for _, f := range scheduleFields()[:requiredKeys] {
+		if _, given := values[f.Key]; !given && (n.Kind != yaml.MappingNode || !sets(n, f.Key)) {
+			p.complain(key, path+"."+f.Key, "", "is missing", "every schedule needs one")
+		}
+	}
+	expression, given := values["cron"].(string)
+	if !given {
+		return
+	}
+	zone, given := values["timezone"].(string)
+	if !given {
+		zone = "UTC"
+	}
+	if _, err := schedule.Parse(expression, zone); err != nil {
+		p.complain(key, path+".cron", Show(expression), "says nothing: "+err.Error(), "")
 	}
 }
 

@@ -79,10 +79,10 @@ func TestParseKeepsWhichSectionsAreThere(t *testing.T) {
 func TestParseProblems(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
-		{"empty", "", "f.yaml: has nothing in it; give it a section: settings, queues, kinds"},
+		{"empty", "", "f.yaml: has nothing in it; give it a section: settings, queues, kinds, schedules"},
 		{"no YAML", "kinds: [", "f.yaml: is not YAML: line 1: did not find expected node content"},
 		{"two documents", "kinds:\n---\nkinds:\n", "f.yaml: has more than one YAML document"},
-		{"a list", "- a\n", "f.yaml:1: must be a mapping with the keys settings, queues, kinds"},
+		{"a list", "- a\n", "f.yaml:1: must be a mapping with the keys settings, queues, kinds, schedules"},
 		{"a near section", "\nkind: {}\n", "kind (f.yaml:2): is not a key; did you mean kinds?"},
 		{"a section twice", "kinds: {}\nkinds: {}\n", "kinds (f.yaml:2): is given twice, first in line 1; keep one"},
 		{"a near key", "kinds:\n  mail:\n    priorty: 1\n", "kinds.mail.priorty (f.yaml:3): is not a key; did you mean priority?"},
@@ -138,7 +138,7 @@ func TestParseReportsAllProblems(t *testing.T) {
   kinds.a.timeout = 1 (f.yaml:2): is a number without a unit; write a duration such as 1s, 1ms or 1m30s
   queues[0].nam (f.yaml:3): is not a key; did you mean name?
   queues[0].name (f.yaml:3): is missing; every queue needs one
-  zebra (f.yaml:4): is not a key; known are settings, queues, kinds`)
+  zebra (f.yaml:4): is not a key; known are settings, queues, kinds, schedules`)
 }
 
 // Nothing that anybody writes may make the parser fall over.

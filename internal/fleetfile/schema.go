@@ -41,11 +41,11 @@ func (o object) MarshalJSON() ([]byte, error) {
 const durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`
 
 // JSONSchema returns the JSON Schema of a file, for editors. What it accepts,
-// [Parse] accepts, but for durations and names that come twice.
+// [Parse] accepts, but for durations, names that come twice and what a cron expression says.
 func JSONSchema() ([]byte, error) {
 	root := object{
 		{"$schema", "http://json-schema.org/draft-07/schema#"},
-		{"title", "Settings, queues and kinds of a sched fleet"},
+		{"title", "Settings, queues, kinds and schedules of a sched fleet"},
 		{"description", "For sched apply -f; see docs/gitops.md. Generated: make generate."},
 		{"type", "object"},
 		{"minProperties", 0},
@@ -77,6 +77,17 @@ func JSONSchema() ([]byte, error) {
 					{"properties", properties(Kinds.Fields(), true)},
 				}},
 			}},
+			{string(Schedules), object{
+				{"description", "Periodic tasks by name: what is enqueued, and when."},
+				{"type", []string{"object", "null"}},
+				{"propertyNames", object{{"pattern", schedulePattern}, {"maxLength", maxSchedule}}},
+				{"additionalProperties", object{
+					{"type", "object"},
+					{"required", keysOf(Schedules.Fields()[:requiredKeys])},
+					{"additionalProperties", false},
+					{"properties", append(properties(Schedules.Fields()[:requiredKeys], false), properties(Schedules.Fields()[requiredKeys:], true)...)},
+				}},
+			}},
 		}},
 	}
 	text, err := json.Marshal(root)
@@ -102,6 +113,9 @@ func properties(fields []Field, orNull bool) object {
 func (f Field) schema(orNull bool) object {
 	o := object{{"description", f.Doc}}
 	kind := map[Type]string{Text: "string", Duration: "string", Integer: "integer", Number: "number", Flag: "boolean", Labels: "object"}[f.Type]
+	if f.Type == JSON {
+		return o // anything
+	}
 	if orNull {
 		o = append(o, member{"type", []string{kind, "null"}})
 	} else {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/sched-sidecar/sched/schedule"
 )
 
 // Section is a part of a file, by its key.
@@ -11,13 +13,14 @@ type Section string
 
 // The sections of a file, in the order they are written.
 const (
-	Settings Section = "settings"
-	Queues   Section = "queues"
-	Kinds    Section = "kinds"
+	Settings  Section = "settings"
+	Queues    Section = "queues"
+	Kinds     Section = "kinds"
+	Schedules Section = "schedules"
 )
 
 // Sections returns all of them in order.
-func Sections() []Section { return []Section{Settings, Queues, Kinds} }
+func Sections() []Section { return []Section{Settings, Queues, Kinds, Schedules} }
 
 // One is what an entry of the section is called.
 func (s Section) One() string {
@@ -53,6 +56,8 @@ func (s Section) Fields() []Field {
 		return queueFields()
 	case Kinds:
 		return kindFields()
+	case Schedules:
+		return scheduleFields()
 	default:
 		return nil
 	}
@@ -67,6 +72,9 @@ const (
 	maxKind         = 127
 	kindPattern     = `^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.·:+]*$`
 	kindShape       = "ASCII letters, digits and _-[]<>/.:+, beginning with a letter, digit or _"
+	maxSchedule     = 100
+	schedulePattern = `^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$`
+	scheduleShape   = "ASCII letters, digits and _.:/-, beginning with a letter, digit or _"
 	weightsPattern  = `^(?:profile|(?:0|1|0\.[0-9]{1,6}|1\.0{1,6})(?:/(?:0|1|0\.[0-9]{1,6}|1\.0{1,6})){2})$`
 	weightsShape    = "profile, or three numbers that are together 1, such as 0.4/0.3/0.3"
 	anyProtocol     = "any"
@@ -125,6 +133,27 @@ func burstField() Field {
 	return Field{
 		Key: "burst", Type: Integer, Min: 1, Max: 1e6,
 		Doc: "Tasks that may be claimed at once after a pause. Left out: a twentieth of a second of rate, at least 1.",
+	}
+}
+
+// requiredKeys is how many of the keys of a schedule, the first, must be given.
+const requiredKeys = 2
+
+func scheduleFields() []Field {
+	return []Field{
+		{Key: "cron", Doc: "When: minute, hour, day of month, month and day of week, or @hourly, @daily, @weekly, @monthly, @yearly, @every 10m.", Type: Text, Min: 1, Max: schedule.MaxExpression},
+		{Key: "kind", Doc: "Kind of its tasks.", Type: Text, Min: 1, Max: maxKind, Pattern: kindPattern, Shape: kindShape},
+		{Key: "timezone", Doc: "Whose clock cron means, such as Europe/Berlin.", Type: Text, Min: 1, Max: 100, Default: "UTC"},
+		descriptionField(),
+		{Key: "args", Doc: "Args of its tasks.", Type: JSON, Default: map[string]any{}},
+		queueField("queue", "Queue of its tasks. This and what follows: the kind's default if it is left out."),
+		selectorField("Labels that their workers must all carry."),
+		protocolField("Protocol that their workers must speak."),
+		{Key: "priority", Doc: "Priority of its tasks: 1 starts first, 4 last.", Type: Integer, Min: 1, Max: 4},
+		{Key: "timeout", Doc: "Time that an attempt may take.", Type: Duration, Min: float64(leastResolution), Max: float64(week)},
+		{Key: "max_attempts", Doc: "Attempts after which a failing task is discarded.", Type: Integer, Min: 1, Max: math.MaxInt16},
+		{Key: "overlap", Doc: "Whether a task is enqueued while the one before it is unfinished.", Type: Flag, Default: true},
+		{Key: "paused", Doc: "Whether nothing is enqueued.", Type: Flag, Default: false},
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	Duration             // time.Duration in whole microseconds
 	Flag                 // bool
 	Labels               // map[string]string
+	JSON                 // what encoding/json makes of any
 )
 
 // Values are what an entry sets, by key.
@@ -32,6 +33,9 @@ type Values map[string]any
 
 // check says what is wrong with a value of the right type; empty when nothing is.
 func (f Field) check(v any) string {
+	if f.Type == JSON {
+		return ""
+	}
 	switch v := v.(type) {
 	case string:
 		return f.checkText(v)
@@ -168,6 +172,10 @@ func (f Field) fromJSON(raw json.RawMessage) (any, error) {
 		var v bool
 		err = json.Unmarshal(raw, &v)
 		return v, err
+	case JSON:
+		var v any
+		err = json.Unmarshal(raw, &v)
+		return v, err
 	default:
 		var v map[string]string
 		err = json.Unmarshal(raw, &v)
@@ -204,6 +212,12 @@ func Show(v any) string {
 			return "{}"
 		}
 		return showLabels(v)
+	case map[string]any, []any:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Sprint(v)
+		}
+		return string(text)
 	default:
 		return fmt.Sprint(v)
 	}

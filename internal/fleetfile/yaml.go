@@ -1,10 +1,14 @@
 package fleetfile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -50,6 +54,9 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 func (f Field) fromYAML(n *yaml.Node) (any, error) {
 	if f.Type == Labels {
 		return labelsFromYAML(n)
+	}
+	if f.Type == JSON {
+		return jsonFromYAML(n)
 	}
 	if n.Kind != yaml.ScalarNode {
 		return nil, errors.New("must be a single value")
@@ -135,4 +142,67 @@ func labelsFromYAML(n *yaml.Node) (any, error) {
 		}
 	}
 	return labels, nil
+}
+
+// jsonFromYAML takes what JSON can say, as the database will hand it back.
+func jsonFromYAML(n *yaml.Node) (any, error) {
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return nil, fmt.Errorf("can't be read: %w", err)
+	}
+	text, err := json.Marshal(v)
+	if err != nil || hasUnstorable(v) {
+		return nil, errors.New("must be what JSON can say: names are text, without a zero character; whole numbers above 2^53 are better written as text")
+	}
+	var plain any
+	err = json.Unmarshal(text, &plain)
+	return plain, err
+}
+
+// hasUnstorable looks for what Postgres can't keep, or not every reader of JSON does.
+func hasUnstorable(v any) bool {
+	switch v := v.(type) {
+	case int:
+		return v > 1<<53 || v < -1<<53
+	case uint64:
+		return true
+	case string:
+		return strings.ContainsRune(v, 0)
+	case []any:
+		return slices.ContainsFunc(v, hasUnstorable)
+	case map[string]any:
+		for name, item := range v {
+			if hasUnstorable(name) || hasUnstorable(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// jsonNode writes whole numbers as such.
+func jsonNode(v any) *yaml.Node {
+	n := &yaml.Node{}
+	switch v := v.(type) {
+	case map[string]any:
+		n.Kind, n.Style = yaml.MappingNode, yaml.FlowStyle
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			put(n, name, jsonNode(v[name]))
+		}
+	case []any:
+		n.Kind, n.Style = yaml.SequenceNode, yaml.FlowStyle
+		for _, item := range v {
+			n.Content = append(n.Content, jsonNode(item))
+		}
+	case string:
+		n.Kind, n.Style, n.Tag, n.Value = yaml.ScalarNode, yaml.DoubleQuotedStyle, "!!str", v
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
+			return valueNode(int64(v))
+		}
+		return valueNode(v)
+	default:
+		return valueNode(v)
+	}
+	return n
 }

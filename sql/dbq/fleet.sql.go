@@ -116,10 +116,10 @@ func (q *Queries) FleetKinds(ctx context.Context) ([]FleetKindsRow, error) {
 }
 
 const fleetLock = `-- name: FleetLock :exec
-LOCK TABLE sched.setting, sched.kind IN SHARE ROW EXCLUSIVE MODE
+LOCK TABLE sched.setting, sched.kind, sched.schedule IN SHARE ROW EXCLUSIVE MODE
 `
 
-// Keeps others from changing kinds and settings, and other applies out, to the end
+// Keeps others from changing kinds, schedules and settings, and other applies out, to the end
 // of the transaction; enqueues go on. By sched apply, first of all.
 func (q *Queries) FleetLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, fleetLock)
@@ -216,6 +216,110 @@ func (q *Queries) FleetQueues(ctx context.Context) ([]FleetQueuesRow, error) {
 			&i.Selector,
 			&i.Protocol,
 			&i.Pinned,
+			&i.Values,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const fleetSchedulePut = `-- name: FleetSchedulePut :execrows
+INSERT INTO sched.schedule AS s (
+    name, cron, kind, timezone, description, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused
+)
+VALUES (
+    $1::text, $2::jsonb ->> 'cron', $2::jsonb ->> 'kind', coalesce($2::jsonb ->> 'timezone', 'UTC'),
+    $2::jsonb ->> 'description', coalesce($2::jsonb -> 'args', '{}'), $2::jsonb ->> 'queue', $2::jsonb -> 'selector',
+    $2::jsonb ->> 'protocol', ($2::jsonb ->> 'priority')::smallint,
+    ($2::jsonb ->> 'timeout')::bigint * interval '1 microsecond', ($2::jsonb ->> 'max_attempts')::integer,
+    coalesce(($2::jsonb ->> 'overlap')::boolean, true), coalesce(($2::jsonb ->> 'paused')::boolean, false)
+)
+ON CONFLICT (name) DO UPDATE SET
+    cron = excluded.cron,
+    kind = excluded.kind,
+    timezone = excluded.timezone,
+    description = excluded.description,
+    args = excluded.args,
+    queue = excluded.queue,
+    selector = excluded.selector,
+    protocol = excluded.protocol,
+    priority = excluded.priority,
+    timeout = excluded.timeout,
+    max_attempts = excluded.max_attempts,
+    overlap = excluded.overlap,
+    paused = excluded.paused
+WHERE NOT s.pinned
+`
+
+type FleetSchedulePutParams struct {
+	Name   string
+	Values []byte
+}
+
+// Makes a schedule, or all of its columns, what values says, unless it is pinned.
+func (q *Queries) FleetSchedulePut(ctx context.Context, arg FleetSchedulePutParams) (int64, error) {
+	result, err := q.db.Exec(ctx, fleetSchedulePut, arg.Name, arg.Values)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const fleetScheduleRemove = `-- name: FleetScheduleRemove :execrows
+DELETE FROM sched.schedule AS s
+WHERE s.name = $1::text AND NOT s.pinned
+`
+
+// Removes a schedule unless it is pinned.
+func (q *Queries) FleetScheduleRemove(ctx context.Context, name string) (int64, error) {
+	result, err := q.db.Exec(ctx, fleetScheduleRemove, name)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const fleetSchedules = `-- name: FleetSchedules :many
+SELECT s.name, s.pinned, s.updated_by, s.updated_at,
+    (jsonb_strip_nulls(jsonb_build_object(
+        'cron', s.cron, 'kind', s.kind, 'timezone', nullif(s.timezone, 'UTC'), 'description', s.description, 'queue', s.queue,
+        'selector', s.selector, 'protocol', s.protocol, 'priority', s.priority,
+        'timeout', (extract(EPOCH FROM s.timeout) * 1000000)::bigint, 'max_attempts', s.max_attempts,
+        'overlap', nullif(s.overlap, true), 'paused', nullif(s.paused, false)
+    )) || CASE WHEN s.args = '{}' THEN '{}' ELSE jsonb_build_object('args', s.args) END)::jsonb AS values
+FROM sched.schedule AS s
+ORDER BY s.name
+`
+
+type FleetSchedulesRow struct {
+	Name      string
+	Pinned    bool
+	UpdatedBy string
+	UpdatedAt time.Time
+	Values    []byte
+}
+
+// All schedules with what they set; durations in microseconds. What a schedule
+// always has counts as set when it is not the default. By sched apply and export.
+func (q *Queries) FleetSchedules(ctx context.Context) ([]FleetSchedulesRow, error) {
+	rows, err := q.db.Query(ctx, fleetSchedules)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FleetSchedulesRow
+	for rows.Next() {
+		var i FleetSchedulesRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Pinned,
+			&i.UpdatedBy,
+			&i.UpdatedAt,
 			&i.Values,
 		); err != nil {
 			return nil, err

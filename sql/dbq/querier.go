@@ -53,7 +53,7 @@ type Querier interface {
 	FleetKindRemove(ctx context.Context, kind string) (int64, error)
 	// All kinds with what they set; durations in microseconds. By sched apply and export.
 	FleetKinds(ctx context.Context) ([]FleetKindsRow, error)
-	// Keeps others from changing kinds and settings, and other applies out, to the end
+	// Keeps others from changing kinds, schedules and settings, and other applies out, to the end
 	// of the transaction; enqueues go on. By sched apply, first of all.
 	FleetLock(ctx context.Context) error
 	// Makes the row of a queue. False: an open transaction is making it, too.
@@ -64,6 +64,13 @@ type Querier interface {
 	// named otherwise is not among them. What a queue always has counts as set when it is
 	// not the default. By sched apply and export.
 	FleetQueues(ctx context.Context) ([]FleetQueuesRow, error)
+	// Makes a schedule, or all of its columns, what values says, unless it is pinned.
+	FleetSchedulePut(ctx context.Context, arg FleetSchedulePutParams) (int64, error)
+	// Removes a schedule unless it is pinned.
+	FleetScheduleRemove(ctx context.Context, name string) (int64, error)
+	// All schedules with what they set; durations in microseconds. What a schedule
+	// always has counts as set when it is not the default. By sched apply and export.
+	FleetSchedules(ctx context.Context) ([]FleetSchedulesRow, error)
 	// Sets a setting unless it is pinned.
 	FleetSettingPut(ctx context.Context, arg FleetSettingPutParams) (int64, error)
 	// All settings. By sched apply and export.
@@ -170,15 +177,25 @@ type Querier interface {
 	RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error)
 	// How many schedules wait, and how many have an error. By the leader, each second.
 	ScheduleCount(ctx context.Context) (ScheduleCountRow, error)
+	// Removes a schedule; its tasks stay. By sched schedules delete.
+	ScheduleDelete(ctx context.Context, name string) (string, error)
 	// Schedules whose time has come, and those without a time yet, with the database's
 	// clock. By the leader, each second.
 	ScheduleDue(ctx context.Context, maxSchedules int32) ([]ScheduleDueRow, error)
+	// Schedules by name: those named, or up to a limit after a name. By sched schedules.
+	ScheduleList(ctx context.Context, arg ScheduleListParams) ([][]byte, error)
 	// Writes down the next time of a schedule, why it waits, or what is wrong with it;
 	// false: it changed meanwhile. By the leader.
 	ScheduleMark(ctx context.Context, arg ScheduleMarkParams) (bool, error)
+	// Pauses or resumes a schedule. By sched schedules pause and resume.
+	SchedulePause(ctx context.Context, arg SchedulePauseParams) (string, error)
+	// Enqueues a schedule's task now. By sched schedules run.
+	ScheduleRun(ctx context.Context, name string) (int64, error)
 	// Enqueues the task of a schedule that is due and moves it on, or marks that it
 	// waits. By the leader.
 	ScheduleRunDue(ctx context.Context, arg ScheduleRunDueParams) (ScheduleRunDueRow, error)
+	// Makes a schedule, or changes the given columns of one that is there. By sched schedules set.
+	ScheduleSet(ctx context.Context, arg ScheduleSetParams) ([]byte, error)
 	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
 	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority

@@ -31,6 +31,20 @@ func (q *Queries) ScheduleCount(ctx context.Context) (ScheduleCountRow, error) {
 	return i, err
 }
 
+const scheduleDelete = `-- name: ScheduleDelete :one
+DELETE FROM sched.schedule AS s
+WHERE s.name = $1::text
+RETURNING s.name
+`
+
+// Removes a schedule; its tasks stay. By sched schedules delete.
+func (q *Queries) ScheduleDelete(ctx context.Context, name string) (string, error) {
+	row := q.db.QueryRow(ctx, scheduleDelete, name)
+	var name_2 string
+	err := row.Scan(&name_2)
+	return name_2, err
+}
+
 const scheduleDue = `-- name: ScheduleDue :many
 SELECT s.name, s.cron, s.timezone, s.next_run_at, clock_timestamp()::timestamptz AS now
 FROM sched.schedule AS s
@@ -75,6 +89,41 @@ func (q *Queries) ScheduleDue(ctx context.Context, maxSchedules int32) ([]Schedu
 	return items, nil
 }
 
+const scheduleList = `-- name: ScheduleList :many
+SELECT to_jsonb(s) AS schedule
+FROM sched.schedule AS s
+WHERE CASE WHEN $1::text[] IS NULL THEN s.name > $2::text ELSE s.name = any($1::text[]) END
+ORDER BY s.name
+LIMIT $3::integer
+`
+
+type ScheduleListParams struct {
+	Names        []string
+	AfterName    string
+	MaxSchedules int32
+}
+
+// Schedules by name: those named, or up to a limit after a name. By sched schedules.
+func (q *Queries) ScheduleList(ctx context.Context, arg ScheduleListParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, scheduleList, arg.Names, arg.AfterName, arg.MaxSchedules)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var schedule []byte
+		if err := rows.Scan(&schedule); err != nil {
+			return nil, err
+		}
+		items = append(items, schedule)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const scheduleMark = `-- name: ScheduleMark :one
 SELECT sched.mark_schedule(
     $1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz,
@@ -109,6 +158,38 @@ func (q *Queries) ScheduleMark(ctx context.Context, arg ScheduleMarkParams) (boo
 	return marked, err
 }
 
+const schedulePause = `-- name: SchedulePause :one
+UPDATE sched.schedule AS s
+SET paused = $1::boolean
+WHERE s.name = $2::text
+RETURNING s.name
+`
+
+type SchedulePauseParams struct {
+	Paused bool
+	Name   string
+}
+
+// Pauses or resumes a schedule. By sched schedules pause and resume.
+func (q *Queries) SchedulePause(ctx context.Context, arg SchedulePauseParams) (string, error) {
+	row := q.db.QueryRow(ctx, schedulePause, arg.Paused, arg.Name)
+	var name string
+	err := row.Scan(&name)
+	return name, err
+}
+
+const scheduleRun = `-- name: ScheduleRun :one
+SELECT sched.run_schedule($1::text)::bigint AS task_id
+`
+
+// Enqueues a schedule's task now. By sched schedules run.
+func (q *Queries) ScheduleRun(ctx context.Context, name string) (int64, error) {
+	row := q.db.QueryRow(ctx, scheduleRun, name)
+	var task_id int64
+	err := row.Scan(&task_id)
+	return task_id, err
+}
+
 const scheduleRunDue = `-- name: ScheduleRunDue :one
 SELECT r.outcome::text AS outcome, coalesce(r.task_id, 0)::bigint AS task_id
 FROM sched.run_due_schedule($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz) AS r
@@ -140,4 +221,71 @@ func (q *Queries) ScheduleRunDue(ctx context.Context, arg ScheduleRunDueParams) 
 	var i ScheduleRunDueRow
 	err := row.Scan(&i.Outcome, &i.TaskID)
 	return i, err
+}
+
+const scheduleSet = `-- name: ScheduleSet :one
+INSERT INTO sched.schedule AS s (
+    name, cron, kind, timezone, description, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, pinned
+)
+VALUES (
+    $1::text, $2::text, $3::text, coalesce($4::text, 'UTC'), $5::text,
+    coalesce($6::jsonb, '{}'), $7::text, $8::jsonb, $9::text,
+    $10::smallint, $11::bigint * interval '1 microsecond', $12::integer,
+    coalesce($13::boolean, true), coalesce($14::boolean, false)
+)
+ON CONFLICT (name) DO UPDATE SET
+    cron = excluded.cron,
+    kind = excluded.kind,
+    timezone = coalesce($4::text, s.timezone),
+    description = coalesce(excluded.description, s.description),
+    args = coalesce($6::jsonb, s.args),
+    queue = coalesce(excluded.queue, s.queue),
+    selector = coalesce(excluded.selector, s.selector),
+    protocol = coalesce(excluded.protocol, s.protocol),
+    priority = coalesce(excluded.priority, s.priority),
+    timeout = coalesce(excluded.timeout, s.timeout),
+    max_attempts = coalesce(excluded.max_attempts, s.max_attempts),
+    overlap = coalesce($13::boolean, s.overlap),
+    pinned = coalesce($14::boolean, s.pinned)
+RETURNING to_jsonb(s) AS schedule
+`
+
+type ScheduleSetParams struct {
+	Name        string
+	Cron        string
+	Kind        string
+	Timezone    pgtype.Text
+	Description pgtype.Text
+	Args        []byte
+	Queue       pgtype.Text
+	Selector    []byte
+	Protocol    pgtype.Text
+	Priority    pgtype.Int2
+	TimeoutUs   pgtype.Int8
+	MaxAttempts pgtype.Int4
+	Overlap     pgtype.Bool
+	Pinned      pgtype.Bool
+}
+
+// Makes a schedule, or changes the given columns of one that is there. By sched schedules set.
+func (q *Queries) ScheduleSet(ctx context.Context, arg ScheduleSetParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, scheduleSet,
+		arg.Name,
+		arg.Cron,
+		arg.Kind,
+		arg.Timezone,
+		arg.Description,
+		arg.Args,
+		arg.Queue,
+		arg.Selector,
+		arg.Protocol,
+		arg.Priority,
+		arg.TimeoutUs,
+		arg.MaxAttempts,
+		arg.Overlap,
+		arg.Pinned,
+	)
+	var schedule []byte
+	err := row.Scan(&schedule)
+	return schedule, err
 }

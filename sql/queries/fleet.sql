@@ -1,7 +1,7 @@
 -- name: FleetLock :exec
--- Keeps others from changing kinds and settings, and other applies out, to the end
+-- Keeps others from changing kinds, schedules and settings, and other applies out, to the end
 -- of the transaction; enqueues go on. By sched apply, first of all.
-LOCK TABLE sched.setting, sched.kind IN SHARE ROW EXCLUSIVE MODE;
+LOCK TABLE sched.setting, sched.kind, sched.schedule IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: FleetSettings :many
 -- All settings. By sched apply and export.
@@ -94,3 +94,49 @@ SET
     rate = (@values::jsonb ->> 'rate')::real,
     burst = (@values::jsonb ->> 'burst')::integer
 WHERE q.name = sched.queue_name(@base::text, @selector::jsonb, @protocol::text) AND NOT q.pinned;
+
+-- name: FleetSchedules :many
+-- All schedules with what they set; durations in microseconds. What a schedule
+-- always has counts as set when it is not the default. By sched apply and export.
+SELECT s.name, s.pinned, s.updated_by, s.updated_at,
+    (jsonb_strip_nulls(jsonb_build_object(
+        'cron', s.cron, 'kind', s.kind, 'timezone', nullif(s.timezone, 'UTC'), 'description', s.description, 'queue', s.queue,
+        'selector', s.selector, 'protocol', s.protocol, 'priority', s.priority,
+        'timeout', (extract(EPOCH FROM s.timeout) * 1000000)::bigint, 'max_attempts', s.max_attempts,
+        'overlap', nullif(s.overlap, true), 'paused', nullif(s.paused, false)
+    )) || CASE WHEN s.args = '{}' THEN '{}' ELSE jsonb_build_object('args', s.args) END)::jsonb AS values
+FROM sched.schedule AS s
+ORDER BY s.name;
+
+-- name: FleetSchedulePut :execrows
+-- Makes a schedule, or all of its columns, what values says, unless it is pinned.
+INSERT INTO sched.schedule AS s (
+    name, cron, kind, timezone, description, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused
+)
+VALUES (
+    @name::text, @values::jsonb ->> 'cron', @values::jsonb ->> 'kind', coalesce(@values::jsonb ->> 'timezone', 'UTC'),
+    @values::jsonb ->> 'description', coalesce(@values::jsonb -> 'args', '{}'), @values::jsonb ->> 'queue', @values::jsonb -> 'selector',
+    @values::jsonb ->> 'protocol', (@values::jsonb ->> 'priority')::smallint,
+    (@values::jsonb ->> 'timeout')::bigint * interval '1 microsecond', (@values::jsonb ->> 'max_attempts')::integer,
+    coalesce((@values::jsonb ->> 'overlap')::boolean, true), coalesce((@values::jsonb ->> 'paused')::boolean, false)
+)
+ON CONFLICT (name) DO UPDATE SET
+    cron = excluded.cron,
+    kind = excluded.kind,
+    timezone = excluded.timezone,
+    description = excluded.description,
+    args = excluded.args,
+    queue = excluded.queue,
+    selector = excluded.selector,
+    protocol = excluded.protocol,
+    priority = excluded.priority,
+    timeout = excluded.timeout,
+    max_attempts = excluded.max_attempts,
+    overlap = excluded.overlap,
+    paused = excluded.paused
+WHERE NOT s.pinned;
+
+-- name: FleetScheduleRemove :execrows
+-- Removes a schedule unless it is pinned.
+DELETE FROM sched.schedule AS s
+WHERE s.name = @name::text AND NOT s.pinned;

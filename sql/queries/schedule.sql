@@ -26,3 +26,55 @@ SELECT sched.mark_schedule(
 SELECT count(*) FILTER (WHERE s.waiting_reason IS NOT NULL)::integer AS waiting, count(*) FILTER (WHERE s.error IS NOT NULL)::integer AS failed
 FROM sched.schedule AS s
 WHERE NOT s.paused;
+
+-- name: ScheduleList :many
+-- Schedules by name: those named, or up to a limit after a name. By sched schedules.
+SELECT to_jsonb(s) AS schedule
+FROM sched.schedule AS s
+WHERE CASE WHEN sqlc.narg(names)::text[] IS NULL THEN s.name > @after_name::text ELSE s.name = any(sqlc.narg(names)::text[]) END
+ORDER BY s.name
+LIMIT sqlc.arg(max_schedules)::integer;
+
+-- name: ScheduleSet :one
+-- Makes a schedule, or changes the given columns of one that is there. By sched schedules set.
+INSERT INTO sched.schedule AS s (
+    name, cron, kind, timezone, description, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, pinned
+)
+VALUES (
+    @name::text, @cron::text, @kind::text, coalesce(sqlc.narg(timezone)::text, 'UTC'), sqlc.narg(description)::text,
+    coalesce(sqlc.narg(args)::jsonb, '{}'), sqlc.narg(queue)::text, sqlc.narg(selector)::jsonb, sqlc.narg(protocol)::text,
+    sqlc.narg(priority)::smallint, sqlc.narg(timeout_us)::bigint * interval '1 microsecond', sqlc.narg(max_attempts)::integer,
+    coalesce(sqlc.narg(overlap)::boolean, true), coalesce(sqlc.narg(pinned)::boolean, false)
+)
+ON CONFLICT (name) DO UPDATE SET
+    cron = excluded.cron,
+    kind = excluded.kind,
+    timezone = coalesce(sqlc.narg(timezone)::text, s.timezone),
+    description = coalesce(excluded.description, s.description),
+    args = coalesce(sqlc.narg(args)::jsonb, s.args),
+    queue = coalesce(excluded.queue, s.queue),
+    selector = coalesce(excluded.selector, s.selector),
+    protocol = coalesce(excluded.protocol, s.protocol),
+    priority = coalesce(excluded.priority, s.priority),
+    timeout = coalesce(excluded.timeout, s.timeout),
+    max_attempts = coalesce(excluded.max_attempts, s.max_attempts),
+    overlap = coalesce(sqlc.narg(overlap)::boolean, s.overlap),
+    pinned = coalesce(sqlc.narg(pinned)::boolean, s.pinned)
+RETURNING to_jsonb(s) AS schedule;
+
+-- name: SchedulePause :one
+-- Pauses or resumes a schedule. By sched schedules pause and resume.
+UPDATE sched.schedule AS s
+SET paused = @paused::boolean
+WHERE s.name = @name::text
+RETURNING s.name;
+
+-- name: ScheduleRun :one
+-- Enqueues a schedule's task now. By sched schedules run.
+SELECT sched.run_schedule(@name::text)::bigint AS task_id;
+
+-- name: ScheduleDelete :one
+-- Removes a schedule; its tasks stay. By sched schedules delete.
+DELETE FROM sched.schedule AS s
+WHERE s.name = @name::text
+RETURNING s.name;
