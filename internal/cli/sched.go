@@ -17,6 +17,7 @@ func schedCommand(environ []string) *cobra.Command {
 		explainCommand(environ),
 		workersCommand(environ),
 		queuesCommand(environ),
+		schedulesCommand(environ),
 		batchesCommand(environ),
 		pressureCommand(environ),
 		assignmentsCommand(environ),
