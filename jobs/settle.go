@@ -53,7 +53,7 @@ type SettleResult struct {
 // Settler writes outcomes in groups: whatever arrives while one statement is
 // under way goes into the next, so a lone outcome is written at once and a
 // flood shares commits. A failing database keeps outcomes waiting, bounded by
-// the callers, since each waits for its own.
+// the callers, who hold a slot for each.
 type Settler struct {
 	db     dbq.Querier
 	logger *slog.Logger
@@ -62,13 +62,26 @@ type Settler struct {
 
 	mu      sync.Mutex
 	pending []*settleCall
+	closed  bool          // Run has ended
 	ready   chan struct{} // capacity 1: there is something pending
 }
 
 type settleCall struct {
 	Settlement
-	done chan SettleResult // capacity 1
+	done func(SettleResult, error) // called once
 	ctx  context.Context
+}
+
+// errSettlerEnded: nobody writes outcomes any more.
+var errSettlerEnded = errors.New("the settler has ended")
+
+// abandon tells the caller that its outcome was not written.
+func (c *settleCall) abandon() {
+	cause := context.Cause(c.ctx)
+	if cause == nil {
+		cause = errSettlerEnded
+	}
+	c.done(SettleResult{}, fmt.Errorf("task %d: outcome %s not written: %w", c.TaskID, c.Outcome.Kind, cause))
 }
 
 // NewSettler returns a settler that writes through db once [Settler.Run] runs.
@@ -80,18 +93,36 @@ func NewSettler(db dbq.Querier, logger *slog.Logger) *Settler {
 // the database is away or the task's row is locked by the app; it fails only
 // with ctx's error.
 func (s *Settler) Settle(ctx context.Context, settlement Settlement) (SettleResult, error) {
-	call := &settleCall{Settlement: settlement, done: make(chan SettleResult, 1), ctx: ctx}
-	s.push(call)
+	type answer struct {
+		result SettleResult
+		err    error
+	}
+	answered := make(chan answer, 1)
+	s.Begin(ctx, settlement, func(result SettleResult, err error) { answered <- answer{result, err} })
 	select {
-	case result := <-call.done:
-		return result, nil
+	case a := <-answered:
+		return a.result, a.err
 	case <-ctx.Done():
 		return SettleResult{}, fmt.Errorf("task %d: outcome %s not written: %w", settlement.TaskID, settlement.Outcome.Kind, context.Cause(ctx))
 	}
 }
 
+// Begin is Settle without the wait: done is called once, by the goroutine of
+// [Settler.Run], and must not block. After the end of ctx it is called at the next
+// turn of that goroutine, or at its end.
+func (s *Settler) Begin(ctx context.Context, settlement Settlement, done func(SettleResult, error)) {
+	s.push(&settleCall{Settlement: settlement, done: done, ctx: ctx})
+}
+
 func (s *Settler) push(calls ...*settleCall) {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		for _, call := range calls {
+			call.abandon()
+		}
+		return
+	}
 	s.pending = append(s.pending, calls...)
 	s.mu.Unlock()
 	select {
@@ -101,13 +132,14 @@ func (s *Settler) push(calls ...*settleCall) {
 }
 
 // take removes up to one batch of calls that somebody still waits for.
-func (s *Settler) take() []*settleCall {
+func (s *Settler) take() (batch, abandoned []*settleCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	batch := make([]*settleCall, 0, min(len(s.pending), settleBatchMax))
+	batch = make([]*settleCall, 0, min(len(s.pending), settleBatchMax))
 	var i, size int
 	for ; i < len(s.pending) && len(batch) < settleBatchMax; i++ {
 		if s.pending[i].ctx.Err() != nil {
+			abandoned = append(abandoned, s.pending[i])
 			continue
 		}
 		size += len(s.pending[i].Outcome.Output)
@@ -123,11 +155,12 @@ func (s *Settler) take() []*settleCall {
 		default:
 		}
 	}
-	return batch
+	return batch, abandoned
 }
 
-// Run writes outcomes until ctx ends.
+// Run writes outcomes until ctx ends, and then abandons those that wait.
 func (s *Settler) Run(ctx context.Context) error {
+	defer s.abandonAll()
 	backoff := settleBackoffMin
 	for {
 		select {
@@ -135,7 +168,10 @@ func (s *Settler) Run(ctx context.Context) error {
 			return nil
 		case <-s.ready:
 		}
-		batch := s.take()
+		batch, abandoned := s.take()
+		for _, call := range abandoned {
+			call.abandon()
+		}
 		if len(batch) == 0 {
 			continue
 		}
@@ -143,7 +179,7 @@ func (s *Settler) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			backoff = settleBackoffMin
-			s.retryLater(ctx, locked)
+			s.retryLater(locked)
 		case isDataError(err) && len(batch) > 1:
 			s.writeOneByOne(ctx, batch)
 		case isDataError(err):
@@ -183,21 +219,36 @@ func (s *Settler) write(ctx context.Context, batch []*settleCall) (locked []*set
 		byLease[key{rows[i].ID, rows[i].AttemptedAt.UnixMicro()}] = &rows[i]
 	}
 	for _, call := range batch {
+		if byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}] == nil {
+			return nil, fmt.Errorf("settle of task %d got no verdict", call.TaskID)
+		}
+	}
+	for _, call := range batch {
 		row := byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}]
 		switch {
-		case row == nil:
-			return nil, fmt.Errorf("settle of task %d got no verdict", call.TaskID)
 		case row.Verdict == "locked":
 			locked = append(locked, call)
 		case row.Verdict == "settled":
-			call.done <- SettleResult{Verdict: Settled, State: row.State}
+			call.done(SettleResult{Verdict: Settled, State: row.State}, nil)
 		case row.Verdict == "replayed":
-			call.done <- SettleResult{Verdict: Replayed}
+			call.done(SettleResult{Verdict: Replayed}, nil)
 		default:
-			call.done <- SettleResult{Verdict: Refused}
+			call.done(SettleResult{Verdict: Refused}, nil)
 		}
 	}
 	return locked, nil
+}
+
+// abandonAll ends the wait of whoever still waits.
+func (s *Settler) abandonAll() {
+	s.mu.Lock()
+	s.closed = true
+	calls := s.pending
+	s.pending = nil
+	s.mu.Unlock()
+	for _, call := range calls {
+		call.abandon()
+	}
 }
 
 func settleParams(batch []*settleCall) dbq.TaskSettleParams {
@@ -227,7 +278,7 @@ func (s *Settler) writeOneByOne(ctx context.Context, batch []*settleCall) {
 		locked, err := s.write(ctx, []*settleCall{call})
 		switch {
 		case err == nil:
-			s.retryLater(ctx, locked)
+			s.retryLater(locked)
 		case isDataError(err):
 			s.replaceUnstorable(call, err)
 		default:
@@ -249,15 +300,11 @@ func (s *Settler) replaceUnstorable(call *settleCall, err error) {
 
 // retryLater asks again for rows that an app holds locked, after a short recess
 // and without holding up the others.
-func (s *Settler) retryLater(ctx context.Context, locked []*settleCall) {
+func (s *Settler) retryLater(locked []*settleCall) {
 	if len(locked) == 0 {
 		return
 	}
-	time.AfterFunc(settleLockedRecess, func() {
-		if ctx.Err() == nil {
-			s.push(locked...)
-		}
-	})
+	time.AfterFunc(settleLockedRecess, func() { s.push(locked...) })
 }
 
 // isDataError reports whether Postgres refused the values themselves, as data
