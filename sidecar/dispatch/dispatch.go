@@ -51,3 +51,11 @@ type Task struct {
 type Dispatcher interface {
 	Dispatch(ctx context.Context, task *Task) jobs.Outcome
 }
+
+// Starter is a dispatcher that needs no goroutine for each task that it waits for.
+type Starter interface {
+	// Start hands the task to the app. It calls done exactly once, with the outcome,
+	// possibly before it returns; done doesn't block. What it returns ends the attempt
+	// for one of this package's errors; after its end that does nothing.
+	Start(task *Task, done func(jobs.Outcome)) (end func(cause error))
+}

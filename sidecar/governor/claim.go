@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -313,8 +314,12 @@ func (g *Governor) owns(worker string) bool {
 	return worker == g.workerID() && time.Since(*g.lastBeat.Load()) < g.config.FenceAfter
 }
 
-// begin registers the claimed tasks as running and wraps them for River.
+// begin registers the claimed tasks as running and wraps them for River, as one
+// job: see group.
 func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) []*rivertype.JobRow {
+	if len(rows) == 0 {
+		return nil
+	}
 	slices.SortFunc(rows, func(a, b dbq.TaskClaimRow) int {
 		if a.Priority != b.Priority {
 			return int(a.Priority) - int(b.Priority)
@@ -324,22 +329,23 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 		}
 		return int(a.ID - b.ID)
 	})
-	empty := []byte("{}") // what River decodes; the real ones travel in the execution
-	result := make([]*rivertype.JobRow, len(rows))
 	g.countClaimed(rows, now)
+	members := &group{members: make([]*execution, len(rows))}
+	members.left.Add(len(rows))
 	for i := range rows {
-		row := &rows[i]
-		x := g.newExecution(worker, row, now)
+		x := g.newExecution(worker, &rows[i], now)
+		x.group = members
+		members.members[i] = x
 		g.running.add(x)
-		attemptedAt := row.AttemptedAt
-		result[i] = &rivertype.JobRow{
-			ID: row.ID, Kind: riverKind, Queue: producerQueue, State: rivertype.JobStateRunning,
-			Attempt: int(row.Attempt), MaxAttempts: int(row.MaxAttempts), AttemptedAt: &attemptedAt,
-			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt, Priority: int(row.Priority),
-			EncodedArgs: empty, Metadata: empty,
-		}
 	}
-	return result
+	empty := []byte("{}") // what River decodes; the real ones travel in the executions
+	first := &rows[0]
+	return []*rivertype.JobRow{{
+		ID: first.ID, Kind: riverKind, Queue: producerQueue, State: rivertype.JobStateRunning,
+		Attempt: int(first.Attempt), MaxAttempts: int(first.MaxAttempts), AttemptedAt: &first.AttemptedAt,
+		CreatedAt: first.CreatedAt, ScheduledAt: first.ScheduledAt, Priority: int(first.Priority),
+		EncodedArgs: empty, Metadata: empty,
+	}}
 }
 
 // countClaimed tells the poller how busy the queues are.
@@ -354,9 +360,16 @@ func (g *Governor) countClaimed(rows []dbq.TaskClaimRow, now time.Time) {
 	}
 }
 
+// needsMetadata reports whether there may be anything in metadata that a dispatch
+// needs. Parsing what there isn't is a good part of what a claimed task costs.
+func needsMetadata(metadata []byte) bool {
+	return bytes.Contains(metadata, []byte(`"sched:timeout_ms"`)) || bytes.Contains(metadata, []byte(`"sched:batch"`)) ||
+		bytes.Contains(metadata, []byte(`"sched:headers"`)) || bytes.IndexByte(metadata, '\\') >= 0
+}
+
 func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.Time) *execution {
 	var meta taskMetadata
-	if len(row.Metadata) > len("{}") {
+	if needsMetadata(row.Metadata) {
 		// Foreign clients may have put anything there. What doesn't fit is left
 		// at its default; the task is none the worse for it.
 		_ = json.Unmarshal(row.Metadata, &meta)
@@ -378,8 +391,10 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 		started: now,
 		ctx:     ctx,
 		cancel:  cancel,
-		later:   make(chan jobs.Outcome, 1),
 		queue:   row.Queue,
+	}
+	if _, ok := g.config.Dispatcher.(dispatch.Starter); !ok {
+		x.later = make(chan jobs.Outcome, 1)
 	}
 	if timeout > 0 {
 		x.task.Deadline = now.Add(timeout)

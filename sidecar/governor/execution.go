@@ -38,8 +38,23 @@ type execution struct {
 	ctx      context.Context //nolint:containedctx // lives as long as the attempt
 	cancel   context.CancelCauseFunc
 	accepted atomic.Bool
-	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task
+	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task; nil where none are accepted
 	queue    string            // its whole name
+	group    *group
+
+	// Of an attempt that was started rather than waited for; see start.
+	deadline *time.Timer
+	unwatch  func() bool
+	endMu    sync.Mutex
+	end      func(cause error)
+}
+
+// group are the attempts of one claim. River runs them as one job: what it does
+// for each job costs more than handing a task to the app. Nothing else about them
+// is common: each is dispatched, ended, settled and gives back its slot by itself.
+type group struct {
+	members []*execution
+	left    sync.WaitGroup
 }
 
 type leaseKey struct {
@@ -121,29 +136,98 @@ type riverWorker struct {
 // Timeout is River's to leave alone: deadlines are the governor's.
 func (*riverWorker) Timeout(*river.Job[riverArgs]) time.Duration { return -1 }
 
-// Work runs one attempt to its settled end. It always succeeds for River, whose
-// completer has nothing to write.
+// Work runs the attempts of one claim to their settled ends. It always succeeds
+// for River, whose completer has nothing to write.
 func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
-	x := w.governor.running.get(leaseKey{job.ID, job.AttemptedAt.UnixMicro()})
-	if x == nil {
+	first := w.governor.running.get(leaseKey{job.ID, job.AttemptedAt.UnixMicro()})
+	if first == nil {
 		return fmt.Errorf("task %d has no execution", job.ID) // cannot happen: begin adds it first
 	}
-	w.governor.run(x)
+	g := first.group
+	for _, x := range g.members {
+		if starter, ok := w.governor.config.Dispatcher.(dispatch.Starter); ok {
+			w.governor.start(x, starter)
+		} else {
+			go w.governor.run(x)
+		}
+	}
+	g.left.Wait()
 	return nil
 }
 
 // run dispatches the task, writes the outcome, and only then frees the slot.
 func (g *Governor) run(x *execution) {
-	defer func() {
-		x.cancel(nil)
-		g.running.remove(x)
-		g.free(1)
-		if g.flows.unblock(x.queue) || g.more.Load() {
-			g.pilot.wake()
-		}
-	}()
+	defer g.release(x)
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	outcome := g.dispatch(x)
+	g.note(x, outcome)
+	if outcome.PauseKind && outcome.Delay > 0 {
+		g.pauseKind(x, outcome)
+	}
+	outcome = g.withDelay(x, outcome)
+	result, err := g.settler.Settle(g.settleCtx, settlementOf(x, outcome))
+	g.settled(x, outcome, result, err)
+}
+
+// start is run for a dispatcher that needs no goroutine for each task.
+func (g *Governor) start(x *execution, starter dispatch.Starter) {
+	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
+	if !g.owns(x.task.Lease.WorkerID) {
+		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack}) // this process was suspended since the claim
+		return
+	}
+	x.unwatch = context.AfterFunc(x.ctx, func() {
+		x.endMu.Lock()
+		end := x.end
+		x.endMu.Unlock()
+		if end != nil {
+			end(context.Cause(x.ctx))
+		}
+	})
+	if !x.task.Deadline.IsZero() {
+		x.deadline = time.AfterFunc(time.Until(x.task.Deadline), func() { x.cancel(dispatch.ErrDeadline) })
+	}
+	end := starter.Start(&x.task, func(outcome jobs.Outcome) { g.ended(x, outcome) })
+	x.endMu.Lock()
+	x.end = end
+	x.endMu.Unlock()
+	if x.ctx.Err() != nil {
+		end(context.Cause(x.ctx)) // before it was known; after its end it does nothing
+	}
+}
+
+// ended takes the outcome of an attempt that was started, without waiting.
+func (g *Governor) ended(x *execution, outcome jobs.Outcome) {
+	g.note(x, outcome)
+	if outcome.PauseKind && outcome.Delay > 0 {
+		go g.pauseKind(x, outcome) // bounded, and rare: once for each pause
+	}
+	outcome = g.withDelay(x, outcome)
+	g.settler.Begin(g.settleCtx, settlementOf(x, outcome), func(result jobs.SettleResult, err error) {
+		defer g.release(x)
+		g.settled(x, outcome, result, err)
+	})
+}
+
+// release ends an attempt here and gives back its slot.
+func (g *Governor) release(x *execution) {
+	if x.unwatch != nil {
+		x.unwatch()
+	}
+	if x.deadline != nil {
+		x.deadline.Stop()
+	}
+	x.cancel(nil)
+	g.running.remove(x)
+	g.free(1)
+	if g.flows.unblock(x.queue) || g.more.Load() {
+		g.pilot.wake()
+	}
+	x.group.left.Done()
+}
+
+// note learns from an outcome what it says of the app.
+func (g *Governor) note(x *execution, outcome jobs.Outcome) {
 	g.metrics.observeDispatch(outcome.Kind, time.Since(x.started))
 	switch {
 	case outcome.UnknownKind:
@@ -155,10 +239,6 @@ func (g *Governor) run(x *execution) {
 	case outcome.Kind != jobs.OutcomeHandBack:
 		g.skips.accept(x.task.Kind)
 	}
-	if outcome.PauseKind && outcome.Delay > 0 {
-		g.pauseKind(x, outcome)
-	}
-	g.settle(x, outcome)
 }
 
 // dispatch hands the task to the app and returns the attempt's outcome, whatever
@@ -218,13 +298,33 @@ func interrupted(cause error, x *execution) jobs.Outcome {
 	}
 }
 
-// settle writes the outcome and waits until that is done, however long the
-// database is away, up to the end of a shutdown.
-func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
+// withDelay is the outcome with the delay of its retry policy, where it has none.
+func (g *Governor) withDelay(x *execution, outcome jobs.Outcome) jobs.Outcome {
 	if outcome.Kind == jobs.OutcomeRetry && outcome.Delay == 0 {
 		outcome.Delay = g.retryDelay(x.task.Kind, x.task.Attempt-1, rand.Float64())
 	}
-	result, err := g.settler.Settle(g.settleCtx, jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome})
+	return outcome
+}
+
+func settlementOf(x *execution, outcome jobs.Outcome) jobs.Settlement {
+	return jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome}
+}
+
+// settled notes what became of an outcome. It was written, however long the
+// database was away, or the shutdown ended first.
+func (g *Governor) settled(x *execution, outcome jobs.Outcome, result jobs.SettleResult, err error) {
+	if err == nil && result.Verdict == jobs.Settled && outcome.Error == "" {
+		g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
+	} else {
+		g.settledOddly(x, outcome, result, err)
+	}
+	if result.State == "retryable" || result.State == "scheduled" {
+		g.promoter.expect(time.Now().Add(outcome.Delay))
+	}
+}
+
+// settledOddly is settled for what is worth a word in the log.
+func (g *Governor) settledOddly(x *execution, outcome jobs.Outcome, result jobs.SettleResult, err error) {
 	log := g.config.Logger.With(slog.Int64("task_id", x.task.ID), slog.String("kind", x.task.Kind),
 		slog.Int("attempt", x.task.Attempt), slog.String("outcome", outcome.Kind.String()))
 	switch {
@@ -240,19 +340,14 @@ func (g *Governor) settle(x *execution, outcome jobs.Outcome) {
 		return
 	}
 	g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
-	if outcome.Error != "" {
-		log = log.With(slog.String("error", outcome.Error))
-		switch result.State {
-		case "retryable":
-			log.InfoContext(g.settleCtx, "attempt failed; trying again", slog.Duration("in", outcome.Delay))
-		case "discarded":
-			log.WarnContext(g.settleCtx, "task discarded: its attempts are spent, or it is hopeless")
-		case "cancelled":
-			log.InfoContext(g.settleCtx, "task cancelled")
-		}
-	}
-	if result.State == "retryable" || result.State == "scheduled" {
-		g.promoter.expect(time.Now().Add(outcome.Delay))
+	log = log.With(slog.String("error", outcome.Error))
+	switch result.State {
+	case "retryable":
+		log.InfoContext(g.settleCtx, "attempt failed; trying again", slog.Duration("in", outcome.Delay))
+	case "discarded":
+		log.WarnContext(g.settleCtx, "task discarded: its attempts are spent, or it is hopeless")
+	case "cancelled":
+		log.InfoContext(g.settleCtx, "task cancelled")
 	}
 }
 
