@@ -97,6 +97,11 @@ BEGIN
             HINT = 'roll back and try again after that time, or ask sched.pressure(queue) before you enqueue; an operator can set the '
                 || 'queue''s admission to delay or accept';
     ELSIF admission = 'delay' AND door.retry_after > interval '0' THEN
+        IF task.scheduled_at < clock_timestamp() + door.retry_after THEN
+            -- For sched.explain.
+            task.metadata := task.metadata || jsonb_build_object('sched:door', format('by %s s, since pressure was %s%s',
+                round(extract(epoch FROM door.retry_after), 3), door.level, coalesce(' (' || left(door.reason, 200) || ')', '')));
+        END IF;
         task.state := 'scheduled';
         task.scheduled_at := greatest(task.scheduled_at, clock_timestamp() + door.retry_after);
     END IF;

@@ -240,8 +240,11 @@ func TestExplainPauseAndDoor(t *testing.T) {
 	e.says("Pressure of queue bulk is red (990 of 1000 pending); new tasks are made due later.")
 	e.exec("UPDATE sched.queue SET admission = 'reject'")
 	e.says("new tasks are refused.")
-	e.exec("UPDATE sched.river_job SET metadata = metadata || '{\"sched:door\": \"2 s, pressure red\"}'")
-	e.says("The door of its queue made it due later: 2 s, pressure red.")
+	e.exec("UPDATE sched.queue SET admission = 'delay'")
+	e.id = one[int64](t, e.pool, "SELECT sched.enqueue('mail', queue => 'bulk')")
+	e.says("is scheduled (queue bulk", "The door of its queue made it due later: by 2.000 s, since pressure was red (990 of 1000 pending).")
+	e.id = one[int64](t, e.pool, "SELECT sched.enqueue('mail', queue => 'bulk', run_at => now() + interval '1 hour')")
+	e.saysNot("made it due later")
 }
 
 func TestExplainRouting(t *testing.T) {
@@ -264,4 +267,17 @@ func TestExplainRouting(t *testing.T) {
 	e.says("It is assigned to the queue (strategy least_loaded) with weight 9 of 30 since", "topology version 12: labels match gpu=a; 9 slots.")
 	e.exec("UPDATE sched.river_job SET state = 'completed', finalized_at = now()")
 	e.says("It completed at", "Worker w-one has the labels", "with weight 9 of 30")
+}
+
+func TestExplainCanary(t *testing.T) {
+	t.Parallel()
+	e := explainedTask(t, "'mail', queue => 'bulk'")
+	e.worker("w-one", "", "")
+	e.leads()
+	e.exec("INSERT INTO sched.canary (queue, percent, state) VALUES ('bulk', 100, 'held')")
+	e.says("Its queue has a canary of 100 %, but no canary worker is assigned: the others claim all of it.")
+	e.exec("UPDATE sched.canary SET workers = 1")
+	e.says("It is the canary's (its place is ", ", below 100 %): workers with the label track=canary alone claim it.")
+	e.exec("UPDATE sched.canary SET percent = sched.canary_share($1)", e.id)
+	e.says("It is not the canary's (its place is ")
 }
