@@ -467,4 +467,6 @@ func TestPIDFile(t *testing.T) {
 	require.Equal(t, 5, appPID(cfg, Options{appPID: 5}), "a command's own")
 	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
 	require.Zero(t, appPID(cfg, Options{}))
+	cfg.App.Protocol = config.ProtocolExec
+	require.Equal(t, os.Getpid(), appPID(cfg, Options{}), "the commands are its children")
 }

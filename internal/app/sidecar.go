@@ -230,6 +230,9 @@ func hostname() string {
 
 // appPID returns the process id of the app, or 0 where it isn't known (now).
 func appPID(cfg config.Sidecar, opts Options) int {
+	if cfg.App.Protocol == config.ProtocolExec {
+		return os.Getpid() // its commands are this process' children
+	}
 	if opts.appPID > 0 || cfg.App.PIDFile == "" {
 		return opts.appPID
 	}
