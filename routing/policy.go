@@ -80,7 +80,10 @@ type QueuePolicy struct {
 	WeightTotal int64
 	FreeSlots   int // of all its workers, as the leader saw them last
 	Workers     int // assigned
-	Paused      bool
+	// Polled: nobody is woken for it, since one of its workers polls. The others have
+	// to poll as well, or would get nothing of it.
+	Polled bool
+	Paused bool
 	// Limited: a rate or max_running holds, so that claims take from its flow row.
 	Limited bool
 	// CanaryPercent is the share of its tasks, by id, that canary workers alone

@@ -89,9 +89,9 @@ func TestPolicyTells(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	exec(t, pool, led+`;
-		insert into sched.queue (name, base, strategy, weight_total, free_slots, workers, rate, max_running) values
-			('b|0123456789ab', 'b', 'round_robin', 300, 21, 3, null, 5), ('a', 'a', 'least_loaded', 0, 0, 0, null, null),
-			('c', 'c', 'least_loaded', 0, 0, 0, 10, null);
+		insert into sched.queue (name, base, strategy, weight_total, free_slots, workers, rate, max_running, wake) values
+			('b|0123456789ab', 'b', 'round_robin', 300, 21, 3, null, 5, '{}'), ('a', 'a', 'least_loaded', 0, 0, 0, null, null, null),
+			('c', 'c', 'least_loaded', 0, 0, 0, 10, null, '{w-me}');
 		insert into sched.assignment (queue, worker_id, weight, reason, version) values ('b|0123456789ab', 'w-me', 100, '', 1);
 		insert into sched.river_queue (name, created_at, updated_at, paused_at) values ('a', now(), now(), now()), ('c', now(), now(), null);
 		insert into sched.canary (queue, percent, workers) values ('a', 5, 0), ('c', 15, 1);
@@ -106,7 +106,7 @@ func TestPolicyTells(t *testing.T) {
 	got := policy(t, pool, nil, []string{"http"}, nil)
 	require.Equal(t, []routing.QueuePolicy{
 		{Name: "a", Base: "a", Strategy: routing.LeastLoaded, Paused: true},
-		{Name: "b|0123456789ab", Base: "b", Strategy: routing.RoundRobin, Weight: 100, WeightTotal: 300, FreeSlots: 21, Workers: 3, Limited: true},
+		{Name: "b|0123456789ab", Base: "b", Strategy: routing.RoundRobin, Weight: 100, WeightTotal: 300, FreeSlots: 21, Workers: 3, Polled: true, Limited: true},
 		{Name: "c", Base: "c", Strategy: routing.LeastLoaded, Limited: true, CanaryPercent: 15},
 	}, got.Queues)
 	require.Equal(t, 2500*time.Millisecond, got.Ageing)

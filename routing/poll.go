@@ -4,8 +4,9 @@ import "time"
 
 // PollShare is how many share the work of a queue, as the leader saw it last.
 type PollShare struct {
-	FreeSlots int // of all its workers
-	Workers   int // assigned
+	FreeSlots int  // of all its workers
+	Workers   int  // assigned
+	Polled    bool // nobody is woken for it; see [QueuePolicy]
 }
 
 // pollIntervalMin bounds how often one worker polls.

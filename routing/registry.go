@@ -270,7 +270,8 @@ func (r *Registry) Policy(ctx context.Context, workerID string, labels map[strin
 		policy.Queues[i] = QueuePolicy{
 			Name: name, Base: row.Bases[i], Strategy: Strategy(row.Strategies[i]),
 			Weight: int(row.Weights[i]), WeightTotal: row.WeightTotals[i], FreeSlots: int(row.FreeSlots[i]), Workers: int(row.Workers[i]),
-			Paused: row.Paused[i], Limited: row.Limited[i], CanaryPercent: float64(row.CanaryPercents[i]), CanaryWorkers: int(row.CanaryWorkers[i]),
+			Polled: row.Polled[i], Paused: row.Paused[i], Limited: row.Limited[i],
+			CanaryPercent: float64(row.CanaryPercents[i]), CanaryWorkers: int(row.CanaryWorkers[i]),
 		}
 	}
 	// Here, since the database sorts as its language does.
@@ -315,7 +316,7 @@ func (r *Registry) Shares(ctx context.Context, queues []string) (map[string]Poll
 	}
 	shares := make(map[string]PollShare, len(rows))
 	for _, row := range rows {
-		shares[row.Name] = PollShare{FreeSlots: int(row.FreeSlots), Workers: int(row.Workers)}
+		shares[row.Name] = PollShare{FreeSlots: int(row.FreeSlots), Workers: int(row.Workers), Polled: row.Polled}
 	}
 	return shares, nil
 }

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,26 @@ func TestPromiseIsKept(t *testing.T) {
 	require.False(t, cover(now.Add(coverAfter)))
 	p.untold(now.Add(time.Minute))
 	require.False(t, cover(now.Add(time.Minute)), "said again is no promise made again")
+}
+
+// TestPolledByOthers: where another worker polls, so that nobody is woken, this one
+// polls as well, and no longer than that.
+func TestPolledByOthers(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	p := newPoller()
+	busy := func() []string { names, _ := p.duty(now); slices.Sort(names); return names }
+	p.setPolled(&routing.Policy{Queues: []routing.QueuePolicy{{Name: "a"}, {Name: "b", Polled: true}}})
+	require.Equal(t, []string{"b"}, busy())
+	require.Len(t, p.news, 1, "at once")
+	require.Equal(t, []string{"b"}, p.active(), "it asks how long")
+	p.learn(map[string]routing.PollShare{"a": {Polled: true}, "b": {}})
+	require.Equal(t, []string{"a"}, busy())
+	p.setPolled(&routing.Policy{})
+	require.Empty(t, busy())
+	p.count(now, "c", 1)
+	require.Equal(t, []string{"c"}, p.active(), "it asks while it works on a queue")
+	require.Empty(t, busy())
 }
 
 func TestLoadRow(t *testing.T) {

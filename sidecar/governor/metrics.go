@@ -32,9 +32,6 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sched", Name: name, Help: help})
 	}
-	gauge := func(name, help string, read func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "sched", Name: name, Help: help}, read)
-	}
 	seconds := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // 0.5 ms … 75 s
 	m := &metrics{
 		claims:    counter("claims_total", "Claim statements sent that were answered."),
@@ -81,7 +78,19 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	for _, by := range []string{limitedTokens, whyRate, whyMaxRunning, whyBusy} {
 		m.limited.WithLabelValues(by)
 	}
-	registerer.MustRegister(m.pauses, m.limited,
+	registerer.MustRegister(m.pauses, m.limited, m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
+		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
+	)
+	registerer.MustRegister(gauges(g)...)
+	return m
+}
+
+// gauges read the state that there is.
+func gauges(g *Governor) []prometheus.Collector {
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "sched", Name: name, Help: help}, read)
+	}
+	return []prometheus.Collector{
 		gauge("tokens", "Tasks that may be claimed now by this sidecar's token bucket; -1: it is off.", func() float64 {
 			if g.tokens.limiter == nil {
 				return -1
@@ -92,9 +101,6 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 			return g.tokens.wait(time.Now(), 1).Seconds()
 		}),
 		gauge("lanes", "Lanes of queues with a mark: where claims leave something out.", func() float64 { return float64(g.laneCount.Load()) }),
-	)
-	registerer.MustRegister(m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
-		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
 		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
 		gauge("tasks_running", "Tasks that hold a slot: being dispatched or settled.", func() float64 { return float64(g.running.count()) }),
@@ -120,8 +126,7 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 			return 0
 		}),
 		gauge("claims_held", "Reasons in force for claiming nothing.", func() float64 { return float64(len(g.holds.names())) }),
-	)
-	return m
+	}
 }
 
 func (m *metrics) observeSettle(size int, took time.Duration) {

@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -42,6 +43,9 @@ type poller struct {
 	mu     sync.Mutex
 	meters map[string]*meter
 	busy   []string // names of busy queues, in no order
+	// polled are the queues for which nobody is woken because another worker polls:
+	// this one has to as well, or would get nothing of them.
+	polled map[string]struct{}
 	// told: the row may say that this worker need not be woken. It was written
 	// otherwise at toldUntil.
 	told      bool
@@ -50,7 +54,7 @@ type poller struct {
 }
 
 func newPoller() *poller {
-	return &poller{meters: map[string]*meter{}, news: make(chan struct{}, 1)}
+	return &poller{meters: map[string]*meter{}, polled: map[string]struct{}{}, news: make(chan struct{}, 1)}
 }
 
 // meter counts what happened to a queue in the last second.
@@ -153,25 +157,87 @@ func (p *poller) awake() {
 	}
 }
 
-// duty returns the busy queues, and whether the worker has to poll although there
-// is none.
+// setPolled notes what a new policy says of who polls.
+func (p *poller) setPolled(policy *routing.Policy) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.polled)
+	for i := range policy.Queues {
+		if policy.Queues[i].Polled {
+			p.polled[policy.Queues[i].Name] = struct{}{}
+		}
+	}
+	if len(p.polled) > 0 {
+		p.awake()
+	}
+}
+
+// learn notes what is known of some queues since then.
+func (p *poller) learn(shares map[string]routing.PollShare) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, share := range shares {
+		if share.Polled {
+			p.polled[name] = struct{}{}
+		} else {
+			delete(p.polled, name)
+		}
+	}
+}
+
+// duty returns the queues that are busy, here or elsewhere, and whether the worker
+// has to poll although there is none.
 func (p *poller) duty(now time.Time) (busy []string, cover bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.busy[:min(len(p.busy), sharesMax)]...), p.told || now.Sub(p.toldUntil) < coverAfter
+	names := maps.Clone(p.polled)
+	for _, name := range p.busy {
+		names[name] = struct{}{}
+	}
+	return someOf(names), p.told || now.Sub(p.toldUntil) < coverAfter
+}
+
+// active returns the queues whose shares matter: busy, or claimed from of late.
+func (p *poller) active() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names := maps.Clone(p.polled)
+	for name := range p.meters {
+		names[name] = struct{}{}
+	}
+	return someOf(names)
+}
+
+// someOf returns the names, or some of them where there are many.
+func someOf(names map[string]struct{}) (some []string) {
+	for name := range names {
+		if len(some) == sharesMax {
+			break
+		}
+		some = append(some, name)
+	}
+	return some
 }
 
 // poll looks for tasks, while there is a reason to, until ctx ends.
 func (g *Governor) poll(ctx context.Context) error {
 	var shares map[string]routing.PollShare
 	var sharesAt time.Time
+	timer := time.NewTimer(sharesInterval)
+	defer timer.Stop()
 	for {
+		if active := g.poller.active(); len(active) > 0 && time.Since(sharesAt) > sharesInterval && !g.holds.any() {
+			shares, sharesAt = g.shares(ctx, active), time.Now()
+			g.poller.learn(shares)
+		}
 		busy, cover := g.poller.duty(time.Now())
 		if len(busy) == 0 && !cover {
+			timer.Reset(sharesInterval)
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-g.poller.news:
+			case <-timer.C:
 			}
 			continue
 		}
@@ -182,9 +248,6 @@ func (g *Governor) poll(ctx context.Context) error {
 				return nil
 			}
 			continue
-		}
-		if len(busy) > 0 && time.Since(sharesAt) > sharesInterval {
-			shares, sharesAt = g.shares(ctx, busy), time.Now()
 		}
 		if !sleep(ctx, spread(g.pollInterval(busy, shares, free))) {
 			return nil
@@ -212,11 +275,11 @@ func (g *Governor) look() {
 	g.pilot.wake()
 }
 
-// shares reads who shares the busy queues; nil when that fails.
-func (g *Governor) shares(ctx context.Context, busy []string) map[string]routing.PollShare {
+// shares reads who shares the queues; nil when that fails.
+func (g *Governor) shares(ctx context.Context, queues []string) map[string]routing.PollShare {
 	ctx, cancel := context.WithTimeout(ctx, sharesTimeout)
 	defer cancel()
-	shares, err := g.registry.Shares(ctx, busy)
+	shares, err := g.registry.Shares(ctx, queues)
 	if err != nil {
 		g.config.Logger.DebugContext(ctx, "the shares of busy queues are not known; taking older ones", slog.Any("error", err))
 		return nil

@@ -117,6 +117,7 @@ func (g *Governor) refreshPolicy(ctx context.Context) {
 		return
 	}
 	before := g.policy.Swap(&now)
+	g.poller.setPolled(&now)
 	gained, lost := difference(before.Queues, now.Queues)
 	if len(gained)+len(lost) > 0 {
 		g.config.Logger.InfoContext(ctx, "serving queues", slog.Int("queues", len(now.Queues)),

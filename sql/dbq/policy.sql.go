@@ -21,7 +21,9 @@ served AS (
         r.paused_at IS NOT NULL AS paused,
         q.rate IS NOT NULL OR q.max_running IS NOT NULL AS limited,
         CASE WHEN c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent,
-        coalesce(c.workers, -1) AS canary_workers
+        coalesce(c.workers, -1) AS canary_workers,
+        -- Without a free slot among all of them the list is empty for that reason.
+        f.led AND coalesce(q.wake = '{}', false) AND q.free_slots > 0 AS polled
     FROM fleet AS f
     CROSS JOIN sched.queue AS q
     LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = $1::text
@@ -48,7 +50,8 @@ queues AS (
         coalesce(array_agg(s.paused), '{}')::boolean[] AS paused,
         coalesce(array_agg(s.limited), '{}')::boolean[] AS limited,
         coalesce(array_agg(s.canary_percent), '{}')::real[] AS canary_percents,
-        coalesce(array_agg(s.canary_workers), '{}')::integer[] AS canary_workers
+        coalesce(array_agg(s.canary_workers), '{}')::integer[] AS canary_workers,
+        coalesce(array_agg(s.polled), '{}')::boolean[] AS polled
     FROM served AS s
 ),
 
@@ -81,6 +84,7 @@ SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'priority_ageing_seconds'), 60)::float8 AS ageing_seconds,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'busy_polls_per_second'), 500)::float8 AS busy_polls,
     q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents, q.canary_workers,
+    q.polled,
     k.names AS kinds, k.limited AS kinds_limited, k.paused_seconds AS kinds_paused_seconds
 FROM fleet AS f
 CROSS JOIN queues AS q
@@ -111,6 +115,7 @@ type PolicyReadRow struct {
 	Limited            []bool
 	CanaryPercents     []float32
 	CanaryWorkers      []int32
+	Polled             []bool
 	Kinds              []string
 	KindsLimited       []bool
 	KindsPausedSeconds []float64
@@ -147,6 +152,7 @@ func (q *Queries) PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyR
 		&i.Limited,
 		&i.CanaryPercents,
 		&i.CanaryWorkers,
+		&i.Polled,
 		&i.Kinds,
 		&i.KindsLimited,
 		&i.KindsPausedSeconds,
@@ -155,8 +161,10 @@ func (q *Queries) PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyR
 }
 
 const policyShares = `-- name: PolicyShares :many
-SELECT q.name, q.free_slots, q.workers
+SELECT q.name, q.free_slots, q.workers,
+    (coalesce(q.wake = '{}', false) AND q.free_slots > 0 AND coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false))::boolean AS polled
 FROM sched.queue AS q
+CROSS JOIN sched.fleet AS f
 WHERE q.name = any($1::text[])
 `
 
@@ -164,9 +172,11 @@ type PolicySharesRow struct {
 	Name      string
 	FreeSlots int32
 	Workers   int32
+	Polled    bool
 }
 
-// How many share the work of some queues. Each second by a sidecar that polls them.
+// How many share the work of some queues, and whether nobody is woken for it. Each
+// second by a sidecar that works on them.
 func (q *Queries) PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error) {
 	rows, err := q.db.Query(ctx, policyShares, names)
 	if err != nil {
@@ -176,7 +186,12 @@ func (q *Queries) PolicyShares(ctx context.Context, names []string) ([]PolicySha
 	var items []PolicySharesRow
 	for rows.Next() {
 		var i PolicySharesRow
-		if err := rows.Scan(&i.Name, &i.FreeSlots, &i.Workers); err != nil {
+		if err := rows.Scan(
+			&i.Name,
+			&i.FreeSlots,
+			&i.Workers,
+			&i.Polled,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -94,7 +94,8 @@ type Querier interface {
 	// A queue is served by whoever is assigned; by everybody whose labels match while
 	// nobody is, or while there is no leader to say so.
 	PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyReadRow, error)
-	// How many share the work of some queues. Each second by a sidecar that polls them.
+	// How many share the work of some queues, and whether nobody is woken for it. Each
+	// second by a sidecar that works on them.
 	PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error)
 	// Whether anything changed since a policy was read, for those that are long.
 	PolicyStamp(ctx context.Context) (PolicyStampRow, error)

@@ -16,7 +16,9 @@ served AS (
         r.paused_at IS NOT NULL AS paused,
         q.rate IS NOT NULL OR q.max_running IS NOT NULL AS limited,
         CASE WHEN c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent,
-        coalesce(c.workers, -1) AS canary_workers
+        coalesce(c.workers, -1) AS canary_workers,
+        -- Without a free slot among all of them the list is empty for that reason.
+        f.led AND coalesce(q.wake = '{}', false) AND q.free_slots > 0 AS polled
     FROM fleet AS f
     CROSS JOIN sched.queue AS q
     LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = @worker_id::text
@@ -43,7 +45,8 @@ queues AS (
         coalesce(array_agg(s.paused), '{}')::boolean[] AS paused,
         coalesce(array_agg(s.limited), '{}')::boolean[] AS limited,
         coalesce(array_agg(s.canary_percent), '{}')::real[] AS canary_percents,
-        coalesce(array_agg(s.canary_workers), '{}')::integer[] AS canary_workers
+        coalesce(array_agg(s.canary_workers), '{}')::integer[] AS canary_workers,
+        coalesce(array_agg(s.polled), '{}')::boolean[] AS polled
     FROM served AS s
 ),
 
@@ -76,6 +79,7 @@ SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'priority_ageing_seconds'), 60)::float8 AS ageing_seconds,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'busy_polls_per_second'), 500)::float8 AS busy_polls,
     q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents, q.canary_workers,
+    q.polled,
     k.names AS kinds, k.limited AS kinds_limited, k.paused_seconds AS kinds_paused_seconds
 FROM fleet AS f
 CROSS JOIN queues AS q
@@ -87,7 +91,10 @@ SELECT f.topology_version, coalesce(f.computed_at > clock_timestamp() - interval
 FROM sched.fleet AS f;
 
 -- name: PolicyShares :many
--- How many share the work of some queues. Each second by a sidecar that polls them.
-SELECT q.name, q.free_slots, q.workers
+-- How many share the work of some queues, and whether nobody is woken for it. Each
+-- second by a sidecar that works on them.
+SELECT q.name, q.free_slots, q.workers,
+    (coalesce(q.wake = '{}', false) AND q.free_slots > 0 AND coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false))::boolean AS polled
 FROM sched.queue AS q
+CROSS JOIN sched.fleet AS f
 WHERE q.name = any(@names::text[]);
