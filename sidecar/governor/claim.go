@@ -211,6 +211,11 @@ func (c *claiming) takeFromLanes(ctx context.Context, n int, ageing time.Duratio
 		}
 	}
 	rows, full, err := c.ask(ctx, plan, n, ageing)
+	// On the way past what is left out: nothing else would start sooner for a pause.
+	for started := c.now; err == nil && full && len(rows) == 0 && ageing == 0 && time.Since(started) < laneWalk; {
+		c.now = time.Now()
+		rows, full, err = c.ask(ctx, plan, n, ageing)
+	}
 	if next := g.flows.nextTry(c.now); !next.IsZero() {
 		g.alarm.set(next)
 	}

@@ -24,6 +24,8 @@ const (
 
 	laneWindow = 10_000
 	laneBudget = 20 * time.Millisecond
+	// laneWalk bounds how long one claim goes on from window to window.
+	laneWalk = 500 * time.Millisecond
 	// laneLag is how far back the sweep over recent tasks goes: transactions
 	// that take longer to commit are left to the whole sweep.
 	laneLag = 2 * time.Second
