@@ -106,8 +106,8 @@ func TestPolicyTells(t *testing.T) {
 	got := policy(t, pool, nil, []string{"http"}, nil)
 	require.Equal(t, []routing.QueuePolicy{
 		{Name: "a", Base: "a", Strategy: routing.LeastLoaded, Paused: true},
-		{Name: "b|0123456789ab", Base: "b", Strategy: routing.RoundRobin, Weight: 100, WeightTotal: 300, FreeSlots: 21, Workers: 3, Polled: true, Limited: true},
-		{Name: "c", Base: "c", Strategy: routing.LeastLoaded, Limited: true, CanaryPercent: 15},
+		{Name: "b|0123456789ab", Base: "b", Strategy: routing.RoundRobin, Weight: 100, WeightTotal: 300, FreeSlots: 21, Workers: 3, Polled: true, Limited: true, CanaryWorkers: -1},
+		{Name: "c", Base: "c", Strategy: routing.LeastLoaded, Limited: true, CanaryPercent: 15, CanaryWorkers: 1},
 	}, got.Queues)
 	require.Equal(t, 2500*time.Millisecond, got.Ageing)
 	require.InDelta(t, 80, got.BusyPolls, 0)
