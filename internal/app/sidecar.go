@@ -26,7 +26,9 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/health"
 	"github.com/sched-sidecar/sched/sidecar/host"
 	"github.com/sched-sidecar/sched/sidecar/load"
+	"github.com/sched-sidecar/sched/sidecar/sizer"
 	"github.com/sched-sidecar/sched/sidecar/taskapi"
+	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
 const (
@@ -114,8 +116,23 @@ type sidecar struct {
 	watcher   *health.Watcher
 	sampler   *load.Sampler
 	governor  *governor.Governor
+	sizer     *sizer.Sizer // nil: the slots stay
 	server    *admin.Server
 	remaining *remaining // nil: it runs until it is stopped
+}
+
+// appLoad is cpu and memory of what the app may use: of its processes, of the
+// sidecar's cgroup where it has a limit, or as the app reports.
+func appLoad(sampler *load.Sampler) func() (cpu, mem float64, known bool) {
+	return func() (cpu, mem float64, known bool) {
+		if sample, fresh := sampler.Latest(); fresh && sample.Of != load.Host {
+			cpu, mem, known = sample.CPU, sample.Mem, true
+		}
+		if percent, reported := sampler.Percent(); reported {
+			cpu, known = max(cpu, percent/100), true
+		}
+		return cpu, mem, known
+	}
 }
 
 func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link) (*sidecar, error) {
@@ -131,6 +148,12 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 	link.bind(gov, sampler.Report)
 	watcher.Guard(gov)
 	s := &sidecar{cfg: cfg, opts: opts, link: link, watcher: watcher, sampler: sampler, governor: gov}
+	if cfg.Elastic != config.ElasticOff {
+		s.sizer = sizer.New(sizer.Config{
+			Governor: gov, Store: dbq.New(pool), Load: appLoad(sampler), Observe: cfg.Elastic == config.ElasticObserve,
+			AppDown: health.HoldName, Logger: opts.Logger, Registerer: registry,
+		})
+	}
 	if opts.UntilEmpty {
 		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
 			return nil, err
@@ -163,8 +186,11 @@ func (s *sidecar) run(ctx context.Context) error {
 		stopParts()
 		return errors.Join(err, parts.Wait())
 	}
+	if s.sizer != nil {
+		parts.Go(func() error { return s.sizer.Run(partsCtx) })
+	}
 	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("app", s.cfg.App.Address()),
-		slog.String("worker_id", s.governor.Status().WorkerID), slog.Int("slots", s.cfg.Slots.Start()))
+		slog.String("worker_id", s.governor.Status().WorkerID), slog.Int("slots", s.cfg.StartSlots()))
 	if s.remaining != nil {
 		ctx = s.remaining.watch(ctx, partsCtx, parts)
 	}
@@ -212,7 +238,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
 		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
-		Slots: cfg.Slots.Start(), Ceiling: cfg.Slots.Ceiling,
+		Slots: cfg.StartSlots(), Ceiling: cfg.Slots.Ceiling,
 		TokenRate: cfg.Tokens.Rate, TokenBurst: cfg.Tokens.Burst,
 		PollInterval: cfg.PollInterval, HeartbeatInterval: cfg.HeartbeatInterval,
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,

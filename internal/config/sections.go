@@ -90,6 +90,10 @@ func intakeFields() []Field {
 			Advice: "at most slots.ceiling",
 		},
 		{
+			Key: "elastic", Values: "off, observe or on",
+			Doc: "Whether the slots follow what arrives and what the app bears, up to slots.ceiling. on: they begin at slots.initial, or 8. observe: they stay, and what would be decided is told in metrics and sched.decision.",
+		},
+		{
 			Key: "tokens.rate", Min: 0, Max: 1_000_000,
 			Doc:    "The most tasks that this sidecar claims a second, to protect its app. 0: no bound.",
 			Advice: "a sidecar alone doesn't claim more than 1000000 a second; 0 sets no bound",

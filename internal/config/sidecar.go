@@ -15,7 +15,9 @@ type Sidecar struct {
 	Kinds    []string          `koanf:"kinds"`  // empty: all
 	Labels   map[string]string `koanf:"labels"`
 	Slots    Slots             `koanf:"slots"`
-	Tokens   Tokens            `koanf:"tokens"`
+	// Elastic says whether slots follow what arrives: off, observe or on.
+	Elastic string `koanf:"elastic"`
+	Tokens  Tokens `koanf:"tokens"`
 
 	DefaultTimeout   time.Duration `koanf:"default_timeout"`
 	MaxResponseBytes int64         `koanf:"max_response_bytes"`
@@ -86,7 +88,26 @@ type Slots struct {
 	Ceiling int `koanf:"ceiling"`
 }
 
-// Start returns the number of slots to begin with.
+// The values of [Sidecar.Elastic].
+const (
+	ElasticOff     = "off"     // slots stay where they begin
+	ElasticObserve = "observe" // what would be decided is told, and not applied
+	ElasticOn      = "on"
+)
+
+// elasticStart is where slots begin that move by themselves, unless told.
+const elasticStart = 8
+
+// StartSlots returns the number of slots to begin with.
+func (c Sidecar) StartSlots() int {
+	if c.Elastic == ElasticOn && c.Slots.Initial == 0 {
+		return min(elasticStart, c.Slots.Ceiling)
+	}
+
+	return c.Slots.Start()
+}
+
+// Start returns the number of slots to begin with, where they stay.
 func (s Slots) Start() int {
 	if s.Initial == 0 {
 		return s.Ceiling
@@ -140,6 +161,7 @@ func DefaultSidecar() Sidecar {
 		Database: Database{PoolMax: 10},
 		App:      App{Protocol: ProtocolHTTP, URL: "http://127.0.0.1:8080", Listen: "127.0.0.1:9465"},
 		Slots:    Slots{Ceiling: 64},
+		Elastic:  ElasticOff,
 		Tokens:   Tokens{Rate: 3000, Burst: 6000},
 
 		DefaultTimeout:   5 * time.Minute,

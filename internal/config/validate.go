@@ -289,6 +289,9 @@ func (c *Sidecar) checkLog() []Problem {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		problems = append(problems, c.problem("log.level", "must be debug, info, warn or error", ""))
 	}
+	if !slices.Contains([]string{ElasticOff, ElasticObserve, ElasticOn}, c.Elastic) {
+		problems = append(problems, c.problem("elastic", "must be off, observe or on", ""))
+	}
 	if !slices.Contains([]string{"text", "json"}, c.Log.Format) {
 		problems = append(problems, c.problem("log.format", "must be text or json", ""))
 	}

@@ -72,6 +72,7 @@ func TestValidate(t *testing.T) {
 		{"admin without a port", func(c *Sidecar) { c.Admin.Addr = "127.0.0.1" }, "must be host:port"},
 		{"admin port", func(c *Sidecar) { c.Admin.Addr = "127.0.0.1:70000" }, "has a port that is not 0 to 65535"},
 
+		{"elastic", func(c *Sidecar) { c.Elastic = "yes" }, "elastic = yes: must be off, observe or on"},
 		{"log level", func(c *Sidecar) { c.Log.Level = "INFO" }, "log.level = INFO: must be debug, info, warn or error"},
 		{"log format", func(c *Sidecar) { c.Log.Format = "xml" }, "log.format = xml: must be text or json"},
 

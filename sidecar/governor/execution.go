@@ -158,6 +158,7 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 // run dispatches the task, writes the outcome, and only then frees the slot.
 func (g *Governor) run(x *execution) {
 	defer g.release(x)
+	g.tally.begin(x.started)
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	outcome := g.dispatch(x)
 	g.note(x, outcome)
@@ -171,6 +172,7 @@ func (g *Governor) run(x *execution) {
 
 // start is run for a dispatcher that needs no goroutine for each task.
 func (g *Governor) start(x *execution, starter dispatch.Starter) {
+	g.tally.begin(x.started)
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	if !g.owns(x.task.Lease.WorkerID) {
 		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack}) // this process was suspended since the claim
@@ -219,6 +221,7 @@ func (g *Governor) release(x *execution) {
 	}
 	x.cancel(nil)
 	g.running.remove(x)
+	g.tally.end(time.Now())
 	g.free(1)
 	if g.flows.unblock(x.queue) || g.more.Load() {
 		g.pilot.wake()
@@ -228,7 +231,9 @@ func (g *Governor) release(x *execution) {
 
 // note learns from an outcome what it says of the app.
 func (g *Governor) note(x *execution, outcome jobs.Outcome) {
-	g.metrics.observeDispatch(outcome.Kind, time.Since(x.started))
+	ended := time.Now()
+	g.metrics.observeDispatch(outcome.Kind, ended.Sub(x.started))
+	g.tally.outcome(ended, x.started, x.task.Deadline, &outcome)
 	switch {
 	case outcome.UnknownKind:
 		g.skipKind(x)

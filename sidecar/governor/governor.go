@@ -84,6 +84,7 @@ type Governor struct {
 	registry *routing.Registry
 	settler  *jobs.Settler
 	promoter *promoter
+	tally    tally
 	// decisions is where every part that decides by itself says so.
 	decisions *routing.DecisionLog
 	router    *routing.Router // of the leader
@@ -339,6 +340,9 @@ func (g *Governor) SetAppCapacity(n int) {
 		g.pilot.wake()
 	}
 }
+
+// Note says that something was decided about this worker: see [routing.DecisionLog].
+func (g *Governor) Note(d routing.Decision) { g.decisions.Note(d) }
 
 // Hold stops claims for a named reason until it is released. Running tasks go on.
 func (g *Governor) Hold(reason string) { g.holds.put(reason) }

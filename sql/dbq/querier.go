@@ -47,6 +47,10 @@ type Querier interface {
 	DecisionList(ctx context.Context, arg DecisionListParams) ([][]byte, error)
 	// Deletes old decisions, bounded. By the leader, now and then.
 	DecisionSweep(ctx context.Context, arg DecisionSweepParams) (int64, error)
+	// What a sidecar that sizes itself needs to know from Postgres: its share of what
+	// waits (by weight; as one of all workers where nobody is assigned), all that waits
+	// in its queues, how old that is, and the settings. Each second.
+	ElasticRead(ctx context.Context, arg ElasticReadParams) (ElasticReadRow, error)
 	// Makes a kind, or all of its columns, what values says, unless it is pinned.
 	FleetKindPut(ctx context.Context, arg FleetKindPutParams) (int64, error)
 	// Removes a kind unless it is pinned.
@@ -325,6 +329,8 @@ type Querier interface {
 	WorkerBegan(ctx context.Context, id string) (time.Time, error)
 	// Asks a worker to take nothing more; its state after that.
 	WorkerDrain(ctx context.Context, id string) (string, error)
+	// What a worker's controller found. When it changed, at most once a second.
+	WorkerElastic(ctx context.Context, arg WorkerElasticParams) error
 	// Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
 	// one transaction with the rescue of its tasks. Waits for nobody: whoever holds the
 	// row now must not keep the leader from its other duties.

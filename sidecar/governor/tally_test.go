@@ -1,0 +1,35 @@
+package governor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/jobs"
+)
+
+func TestTally(t *testing.T) {
+	t.Parallel()
+	var c tally
+	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
+	c.take(at(0))
+	c.begin(at(0))
+	c.begin(at(250))
+	c.outcome(at(500), at(0), time.Time{}, &jobs.Outcome{Kind: jobs.OutcomeComplete})
+	c.end(at(500))
+	c.outcome(at(750), at(250), at(700), &jobs.Outcome{Kind: jobs.OutcomeRetry})
+	c.end(at(750))
+	for _, outcome := range []jobs.Outcome{{Kind: jobs.OutcomeSnooze, PauseKind: true}, {Kind: jobs.OutcomeHandBack}, {Kind: jobs.OutcomeRetry, AppDown: true}} {
+		c.begin(at(750))
+		c.outcome(at(750), at(750), time.Time{}, &outcome)
+		c.end(at(750))
+	}
+	require.Equal(t, Tally{
+		Since: time.Second, Claimed: 5, Ended: 1, Held: 500 * time.Millisecond, PushBack: 2, Running: 1, Peak: 2,
+	}, c.take(at(1000)))
+
+	c.begin(at(1000))
+	require.Equal(t, Tally{Since: time.Second, Claimed: 1, Running: 1, Peak: 1}, c.take(at(2000)))
+	require.Equal(t, Tally{Since: time.Second, Running: 1, Peak: 1}, c.take(at(3000)), "what goes on counts")
+}
