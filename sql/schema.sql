@@ -679,11 +679,13 @@ BEGIN
             END IF;
         END IF;
         due := now() - make_interval(secs => (priorities[l] - 1) * ageing);
-        SELECT array_agg(c.id), array_agg(c.scheduled_at) INTO found_ids, found_ats FROM (
+        -- In two steps, up to the time at which the window ends and among the tasks of that time: a scan stops at the bound of a
+        -- single column, but reads on to the last of equal times when only a pair of columns ends it.
+        SELECT coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.scheduled_at), '{}') INTO found_ids, found_ats FROM (
             SELECT j.id, j.scheduled_at FROM sched.river_job AS j
             WHERE j.state = 'available' AND j.queue = queues[l] AND j.priority = priorities[l]
                 AND (j.scheduled_at, j.id) >= (from_at, from_ids[l])
-                AND (j.scheduled_at, j.id) < (end_at, end_id)
+                AND j.scheduled_at < end_at
                 AND j.scheduled_at <= due
                 AND CASE WHEN lane_kinds[l] <> '' THEN j.kind = lane_kinds[l]
                     ELSE (kinds IS NULL OR j.kind = ANY (kinds)) AND NOT (j.kind = ANY (skip_kinds)) END
@@ -694,9 +696,26 @@ BEGIN
             ORDER BY j.scheduled_at, j.id LIMIT quota
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS c;
-        at := coalesce(cardinality(found_ids), 0);
+        IF cardinality(found_ids) < quota AND end_at <= due THEN
+            SELECT found_ids || coalesce(array_agg(c.id), '{}'), found_ats || coalesce(array_agg(c.scheduled_at), '{}')
+            INTO found_ids, found_ats FROM (
+                SELECT j.id, j.scheduled_at FROM sched.river_job AS j
+                WHERE j.state = 'available' AND j.queue = queues[l] AND j.priority = priorities[l]
+                    AND j.scheduled_at = end_at
+                    AND j.id >= CASE WHEN from_at = end_at THEN from_ids[l] ELSE 0 END AND j.id < end_id
+                    AND CASE WHEN lane_kinds[l] <> '' THEN j.kind = lane_kinds[l]
+                        ELSE (kinds IS NULL OR j.kind = ANY (kinds)) AND NOT (j.kind = ANY (skip_kinds)) END
+                    AND (lows[l] <= 0 AND highs[l] >= 100
+                        -- sched.canary_share(j.id), which as a function would cost more than the rest.
+                        OR ((abs(j.id % 2147483647) * 889516852 % 2147483647) * 1000000 / 2147483647)::real / 10000 >= lows[l]
+                        AND ((abs(j.id % 2147483647) * 889516852 % 2147483647) * 1000000 / 2147483647)::real / 10000 < highs[l])
+                ORDER BY j.id LIMIT quota - cardinality(found_ids)
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS c;
+        END IF;
+        at := cardinality(found_ids);
         got := got + at;
-        ids := ids || coalesce(found_ids, '{}');
+        ids := ids || found_ids;
         lane_notes := lane_notes || jsonb_build_object(
             'lane', l - 1, 'taken', at, 'ended', at < quota,
             'last_us', CASE WHEN at > 0 AND isfinite(found_ats[at]) THEN (extract(EPOCH FROM found_ats[at]) * 1000000)::bigint ELSE -1 END,

@@ -343,3 +343,37 @@ func TestLimitsOfQueueAndKindAddUp(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), `select sum(tokens) from sched.flow`).Scan(&left))
 	require.Less(t, left, 0.1)
 }
+
+// A window bounds what a claim reads, also among tasks that start at the same time.
+func TestWindowsBoundWhatIsRead(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := activeWorker(t, pool)
+	fill(t, pool, "default", "left", 20_000)
+	fill(t, pool, "default", "other", 3)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+	q := dbq.New(pool).WithTx(tx)
+	params := dbq.TaskClaimLanesParams{WorkerID: worker, Max: 10, SkipKinds: []string{"left"}, WindowRows: 1000, BudgetMs: 10_000}
+	addLane(&params, "default", 1, "", 0, 100)
+	found := 0
+	for window := range 21 {
+		params.ToUs[0] = -1
+		before, _ := reads(t, tx)
+		rows, err := q.TaskClaimLanes(t.Context(), params)
+		require.NoError(t, err)
+		after, _ := reads(t, tx)
+		require.Less(t, after-before, int64(2500), "window %d: to find its end, and through it", window)
+		found += len(rows) - 1
+		var report struct {
+			Lanes []struct {
+				EndUS int64 `json:"end_us"`
+				EndID int64 `json:"end_id"`
+			} `json:"lanes"`
+		}
+		require.NoError(t, json.Unmarshal(rows[len(rows)-1].Report, &report))
+		params.FromUs[0], params.FromIds[0] = report.Lanes[0].EndUS, report.Lanes[0].EndID
+	}
+	require.Equal(t, 3, found)
+}

@@ -50,7 +50,7 @@ func TestLaneMarks(t *testing.T) {
 	}}, 1)
 	require.True(t, more)
 	asks = l.plan(now, onePlan("k"))
-	ask, i = mainOf(t, asks, "")
+	ask, _ = mainOf(t, asks, "")
 	require.Equal(t, position{us - 4000, 9}, ask.from, "claims go on where they stopped")
 	require.Equal(t, position{us - 10, 30}, ask.to)
 	// Nothing is behind it at all.
