@@ -27,8 +27,8 @@ COMMENT ON FUNCTION sched.queue_reconfigured() IS 'Internal: marks a queue that 
 CREATE TRIGGER queue_reconfigured
     BEFORE UPDATE OF base, selector, protocol, strategy, max_pending ON sched.queue
     FOR EACH ROW
-    WHEN ((OLD.base, OLD.selector, OLD.protocol, OLD.strategy, OLD.max_pending)
-        IS DISTINCT FROM (NEW.base, NEW.selector, NEW.protocol, NEW.strategy, NEW.max_pending))
+    WHEN (OLD.base IS DISTINCT FROM NEW.base OR OLD.selector IS DISTINCT FROM NEW.selector OR OLD.protocol IS DISTINCT FROM NEW.protocol
+        OR OLD.strategy IS DISTINCT FROM NEW.strategy OR OLD.max_pending IS DISTINCT FROM NEW.max_pending)
     EXECUTE FUNCTION sched.queue_reconfigured();
 COMMENT ON TRIGGER queue_reconfigured ON sched.queue IS 'Keeps config_xid.';
 

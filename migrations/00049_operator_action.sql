@@ -59,7 +59,7 @@ CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH RO
     EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW
-    WHEN ((OLD.value, OLD.pinned) IS DISTINCT FROM (NEW.value, NEW.pinned))
+    WHEN (OLD.value IS DISTINCT FROM NEW.value OR OLD.pinned IS DISTINCT FROM NEW.pinned)
     EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 COMMENT ON TRIGGER setting_operator_update ON sched.setting IS 'Logs who changes one.';
 CREATE TRIGGER setting_operator_delete AFTER DELETE ON sched.setting FOR EACH ROW
@@ -70,7 +70,13 @@ CREATE TRIGGER kind_operator_insert AFTER INSERT ON sched.kind FOR EACH ROW
     EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 COMMENT ON TRIGGER kind_operator_insert ON sched.kind IS 'Logs who adds one.';
 CREATE TRIGGER kind_operator_update AFTER UPDATE OF description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter, rate, burst, pinned ON sched.kind FOR EACH ROW
-    WHEN ((OLD.description, OLD.queue, OLD.selector, OLD.protocol, OLD.priority, OLD.timeout, OLD.max_attempts, OLD.retry_base, OLD.retry_factor, OLD.retry_cap, OLD.retry_jitter, OLD.rate, OLD.burst, OLD.pinned) IS DISTINCT FROM (NEW.description, NEW.queue, NEW.selector, NEW.protocol, NEW.priority, NEW.timeout, NEW.max_attempts, NEW.retry_base, NEW.retry_factor, NEW.retry_cap, NEW.retry_jitter, NEW.rate, NEW.burst, NEW.pinned))
+    WHEN ((OLD.description IS DISTINCT FROM NEW.description OR OLD.queue IS DISTINCT FROM NEW.queue OR OLD.selector IS DISTINCT FROM NEW.selector
+        OR OLD.protocol IS DISTINCT FROM NEW.protocol OR OLD.priority IS DISTINCT FROM NEW.priority
+        OR OLD.timeout IS DISTINCT FROM NEW.timeout OR OLD.max_attempts IS DISTINCT FROM NEW.max_attempts
+        OR OLD.retry_base IS DISTINCT FROM NEW.retry_base OR OLD.retry_factor IS DISTINCT FROM NEW.retry_factor
+        OR OLD.retry_cap IS DISTINCT FROM NEW.retry_cap OR OLD.retry_jitter IS DISTINCT FROM NEW.retry_jitter
+        OR OLD.rate IS DISTINCT FROM NEW.rate OR OLD.burst IS DISTINCT FROM NEW.burst
+        OR OLD.pinned IS DISTINCT FROM NEW.pinned))
     EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 COMMENT ON TRIGGER kind_operator_update ON sched.kind IS 'Logs who changes one.';
 CREATE TRIGGER kind_operator_delete AFTER DELETE ON sched.kind FOR EACH ROW
@@ -84,7 +90,10 @@ CREATE TRIGGER queue_operator_insert AFTER INSERT ON sched.queue FOR EACH ROW
     EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 COMMENT ON TRIGGER queue_operator_insert ON sched.queue IS 'Logs who adds one.';
 CREATE TRIGGER queue_operator_update AFTER UPDATE OF description, strategy, admission, max_pending, max_running, rate, burst, pinned ON sched.queue FOR EACH ROW
-    WHEN ((OLD.description, OLD.strategy, OLD.admission, OLD.max_pending, OLD.max_running, OLD.rate, OLD.burst, OLD.pinned) IS DISTINCT FROM (NEW.description, NEW.strategy, NEW.admission, NEW.max_pending, NEW.max_running, NEW.rate, NEW.burst, NEW.pinned))
+    WHEN ((OLD.description IS DISTINCT FROM NEW.description OR OLD.strategy IS DISTINCT FROM NEW.strategy OR OLD.admission IS DISTINCT FROM NEW.admission
+        OR OLD.max_pending IS DISTINCT FROM NEW.max_pending OR OLD.max_running IS DISTINCT FROM NEW.max_running
+        OR OLD.rate IS DISTINCT FROM NEW.rate OR OLD.burst IS DISTINCT FROM NEW.burst
+        OR OLD.pinned IS DISTINCT FROM NEW.pinned))
     EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 COMMENT ON TRIGGER queue_operator_update ON sched.queue IS 'Logs who changes one.';
 CREATE TRIGGER queue_operator_delete AFTER DELETE ON sched.queue FOR EACH ROW
@@ -97,7 +106,7 @@ CREATE TRIGGER river_queue_operator_insert AFTER INSERT ON sched.river_queue FOR
     EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
 COMMENT ON TRIGGER river_queue_operator_insert ON sched.river_queue IS 'Logs who adds one.';
 CREATE TRIGGER river_queue_operator_update AFTER UPDATE OF paused_at ON sched.river_queue FOR EACH ROW
-    WHEN ((OLD.paused_at) IS DISTINCT FROM (NEW.paused_at))
+    WHEN (OLD.paused_at IS DISTINCT FROM NEW.paused_at)
     EXECUTE FUNCTION sched.operator_change('queue', 'name', 'paused_at');
 COMMENT ON TRIGGER river_queue_operator_update ON sched.river_queue IS 'Logs who changes one.';
 CREATE TRIGGER river_queue_operator_delete AFTER DELETE ON sched.river_queue FOR EACH ROW
@@ -110,10 +119,15 @@ CREATE TRIGGER canary_operator_insert AFTER INSERT ON sched.canary FOR EACH ROW
     EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
 COMMENT ON TRIGGER canary_operator_insert ON sched.canary IS 'Logs who adds one.';
 CREATE TRIGGER canary_operator_update AFTER UPDATE OF percent, state, steps, hold, max_p95_ms, max_error_points, max_cpu_points, abort_error_percent ON sched.canary FOR EACH ROW
-    WHEN ((OLD.percent, OLD.state, OLD.steps, OLD.hold, OLD.max_p95_ms, OLD.max_error_points, OLD.max_cpu_points, OLD.abort_error_percent) IS DISTINCT FROM (NEW.percent, NEW.state, NEW.steps, NEW.hold, NEW.max_p95_ms, NEW.max_error_points, NEW.max_cpu_points, NEW.abort_error_percent)
+    WHEN ((OLD.percent IS DISTINCT FROM NEW.percent OR OLD.state IS DISTINCT FROM NEW.state OR OLD.steps IS DISTINCT FROM NEW.steps
+        OR OLD.hold IS DISTINCT FROM NEW.hold OR OLD.max_p95_ms IS DISTINCT FROM NEW.max_p95_ms
+        OR OLD.max_error_points IS DISTINCT FROM NEW.max_error_points OR OLD.max_cpu_points IS DISTINCT FROM NEW.max_cpu_points
+        OR OLD.abort_error_percent IS DISTINCT FROM NEW.abort_error_percent)
         AND NOT (
             NEW.step_at IS DISTINCT FROM OLD.step_at AND OLD.state = 'rising' AND NEW.state IN ('rising', 'full', 'rolled_back')
-            AND (OLD.steps, OLD.hold, OLD.max_p95_ms, OLD.max_error_points, OLD.max_cpu_points, OLD.abort_error_percent) IS NOT DISTINCT FROM (NEW.steps, NEW.hold, NEW.max_p95_ms, NEW.max_error_points, NEW.max_cpu_points, NEW.abort_error_percent)
+            AND NOT (OLD.steps IS DISTINCT FROM NEW.steps OR OLD.hold IS DISTINCT FROM NEW.hold OR OLD.max_p95_ms IS DISTINCT FROM NEW.max_p95_ms
+                OR OLD.max_error_points IS DISTINCT FROM NEW.max_error_points OR OLD.max_cpu_points IS DISTINCT FROM NEW.max_cpu_points
+                OR OLD.abort_error_percent IS DISTINCT FROM NEW.abort_error_percent)
         ))
     EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
 COMMENT ON TRIGGER canary_operator_update ON sched.canary IS 'Logs who changes one.';

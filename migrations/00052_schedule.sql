@@ -33,7 +33,7 @@ CREATE TABLE sched.schedule (
     waiting_reason text,
     error          text,
     CONSTRAINT schedule_name_check CHECK (
-        char_length(name) BETWEEN 1 AND 100 AND name COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$'
+        char_length(name) >= 1 AND char_length(name) <= 100 AND name COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$'
     ),
     CONSTRAINT schedule_description_check CHECK (char_length(description) BETWEEN 1 AND 1000),
     CONSTRAINT schedule_cron_check CHECK (char_length(cron) BETWEEN 1 AND 200),
@@ -100,7 +100,7 @@ CREATE FUNCTION sched.schedule_changed() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF (OLD.cron, OLD.timezone) IS DISTINCT FROM (NEW.cron, NEW.timezone) OR NEW.paused OR OLD.paused THEN
+    IF (OLD.cron IS DISTINCT FROM NEW.cron OR OLD.timezone IS DISTINCT FROM NEW.timezone) OR NEW.paused OR OLD.paused THEN
         NEW.next_run_at := NULL;
     END IF;
     NEW.error := NULL;
@@ -113,7 +113,13 @@ $$;
 COMMENT ON FUNCTION sched.schedule_changed() IS 'Trigger of sched.schedule: clears what the leader marked when somebody changes a row.';
 
 CREATE TRIGGER schedule_changed BEFORE UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW
-    WHEN ((OLD.description, OLD.cron, OLD.timezone, OLD.kind, OLD.args, OLD.queue, OLD.selector, OLD.protocol, OLD.priority, OLD.timeout, OLD.max_attempts, OLD.overlap, OLD.paused, OLD.pinned) IS DISTINCT FROM (NEW.description, NEW.cron, NEW.timezone, NEW.kind, NEW.args, NEW.queue, NEW.selector, NEW.protocol, NEW.priority, NEW.timeout, NEW.max_attempts, NEW.overlap, NEW.paused, NEW.pinned))
+    WHEN ((OLD.description IS DISTINCT FROM NEW.description OR OLD.cron IS DISTINCT FROM NEW.cron OR OLD.timezone IS DISTINCT FROM NEW.timezone
+        OR OLD.kind IS DISTINCT FROM NEW.kind OR OLD.args IS DISTINCT FROM NEW.args
+        OR OLD.queue IS DISTINCT FROM NEW.queue OR OLD.selector IS DISTINCT FROM NEW.selector
+        OR OLD.protocol IS DISTINCT FROM NEW.protocol OR OLD.priority IS DISTINCT FROM NEW.priority
+        OR OLD.timeout IS DISTINCT FROM NEW.timeout OR OLD.max_attempts IS DISTINCT FROM NEW.max_attempts
+        OR OLD.overlap IS DISTINCT FROM NEW.overlap OR OLD.paused IS DISTINCT FROM NEW.paused
+        OR OLD.pinned IS DISTINCT FROM NEW.pinned))
     EXECUTE FUNCTION sched.schedule_changed();
 COMMENT ON TRIGGER schedule_changed ON sched.schedule IS 'Clears what the leader marked.';
 CREATE TRIGGER schedule_stamp BEFORE INSERT OR UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW
@@ -123,7 +129,13 @@ CREATE TRIGGER schedule_operator_insert AFTER INSERT ON sched.schedule FOR EACH 
     EXECUTE FUNCTION sched.operator_change('schedule', 'name', 'description,cron,timezone,kind,args,queue,selector,protocol,priority,timeout,max_attempts,overlap,paused,pinned');
 COMMENT ON TRIGGER schedule_operator_insert ON sched.schedule IS 'Logs who adds one.';
 CREATE TRIGGER schedule_operator_update AFTER UPDATE OF description, cron, timezone, kind, args, queue, selector, protocol, priority, timeout, max_attempts, overlap, paused, pinned ON sched.schedule FOR EACH ROW
-    WHEN ((OLD.description, OLD.cron, OLD.timezone, OLD.kind, OLD.args, OLD.queue, OLD.selector, OLD.protocol, OLD.priority, OLD.timeout, OLD.max_attempts, OLD.overlap, OLD.paused, OLD.pinned) IS DISTINCT FROM (NEW.description, NEW.cron, NEW.timezone, NEW.kind, NEW.args, NEW.queue, NEW.selector, NEW.protocol, NEW.priority, NEW.timeout, NEW.max_attempts, NEW.overlap, NEW.paused, NEW.pinned))
+    WHEN ((OLD.description IS DISTINCT FROM NEW.description OR OLD.cron IS DISTINCT FROM NEW.cron OR OLD.timezone IS DISTINCT FROM NEW.timezone
+        OR OLD.kind IS DISTINCT FROM NEW.kind OR OLD.args IS DISTINCT FROM NEW.args
+        OR OLD.queue IS DISTINCT FROM NEW.queue OR OLD.selector IS DISTINCT FROM NEW.selector
+        OR OLD.protocol IS DISTINCT FROM NEW.protocol OR OLD.priority IS DISTINCT FROM NEW.priority
+        OR OLD.timeout IS DISTINCT FROM NEW.timeout OR OLD.max_attempts IS DISTINCT FROM NEW.max_attempts
+        OR OLD.overlap IS DISTINCT FROM NEW.overlap OR OLD.paused IS DISTINCT FROM NEW.paused
+        OR OLD.pinned IS DISTINCT FROM NEW.pinned))
     EXECUTE FUNCTION sched.operator_change('schedule', 'name', 'description,cron,timezone,kind,args,queue,selector,protocol,priority,timeout,max_attempts,overlap,paused,pinned');
 COMMENT ON TRIGGER schedule_operator_update ON sched.schedule IS 'Logs who changes one.';
 CREATE TRIGGER schedule_operator_delete AFTER DELETE ON sched.schedule FOR EACH ROW

@@ -330,7 +330,7 @@ CREATE TABLE sched.schedule (
     CONSTRAINT schedule_description_check CHECK (((char_length(description) >= 1) AND (char_length(description) <= 1000))),
     CONSTRAINT schedule_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 127) AND ((kind COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'::text))),
     CONSTRAINT schedule_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 32767))),
-    CONSTRAINT schedule_name_check CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 100)) AND ((name COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$'::text))),
+    CONSTRAINT schedule_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100) AND ((name COLLATE "C") ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$'::text))),
     CONSTRAINT schedule_priority_check CHECK (((priority >= 1) AND (priority <= 4))),
     CONSTRAINT schedule_protocol_check CHECK ((protocol = ANY (ARRAY['any'::text, 'http'::text, 'grpc'::text, 'exec'::text]))),
     CONSTRAINT schedule_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 100) AND ((queue COLLATE "C") ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'::text))),
@@ -2498,7 +2498,7 @@ CREATE OR REPLACE FUNCTION sched.schedule_changed()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 BEGIN
-    IF (OLD.cron, OLD.timezone) IS DISTINCT FROM (NEW.cron, NEW.timezone) OR NEW.paused OR OLD.paused THEN
+    IF (OLD.cron IS DISTINCT FROM NEW.cron OR OLD.timezone IS DISTINCT FROM NEW.timezone) OR NEW.paused OR OLD.paused THEN
         NEW.next_run_at := NULL;
     END IF;
     NEW.error := NULL;

@@ -144,6 +144,8 @@ evict_after: 6s
 retry: {base: 1s, cap: 2m, jitter: 0.5}
 admin: {addr: ":0", expose: true, pprof: true}
 log: {level: debug, format: json}
+elastic: "on"
+tokens: {rate: 10, burst: 20}
 `
 	want := Sidecar{
 		Database:         Database{URL: "postgres://u@h/d", PoolMax: 7},
@@ -163,6 +165,9 @@ log: {level: debug, format: json}
 		Retry: Retry{Base: time.Second, Cap: 2 * time.Minute, Jitter: 0.5},
 		Admin: Admin{Addr: ":0", Expose: true, Pprof: true},
 		Log:   Log{Level: "debug", Format: "json"},
+
+		Elastic: "on",
+		Tokens:  Tokens{Rate: 10, Burst: 20},
 	}
 
 	fromFile, err := load(t, file, nil, nil)
