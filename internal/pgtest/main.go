@@ -15,10 +15,11 @@ import (
 //
 // options are goleak's, for goroutines of libraries that cannot be ended.
 func Main(m *testing.M, options ...goleak.Option) {
-	os.Exit(runMain(m, options)) //nolint:forbidigo // it is the end of a test binary's main function
+	os.Exit(Run(m, options...)) //nolint:forbidigo // it is the end of a test binary's main function
 }
 
-func runMain(m *testing.M, options []goleak.Option) int {
+// Run is Main for a package that has something of its own to undo: it returns the exit code.
+func Run(m *testing.M, options ...goleak.Option) int {
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest: ending the shared server:", err)

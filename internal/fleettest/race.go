@@ -1,0 +1,6 @@
+//go:build race
+
+package fleettest
+
+// raceEnabled makes the programs race-enabled whenever the tests are.
+const raceEnabled = true
