@@ -19,6 +19,7 @@ import (
 	"github.com/sched-sidecar/sched/internal/bench"
 	"github.com/sched-sidecar/sched/internal/config"
 	"github.com/sched-sidecar/sched/internal/pgtest"
+	"github.com/sched-sidecar/sched/migrations"
 )
 
 // TestMain is also the processes of a run: its own binary with one of these
@@ -37,7 +38,11 @@ func TestMain(m *testing.M) {
 func process(name string, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if name != "sidecar" {
+	switch name {
+	case "migrate":
+		return migrations.Up(ctx, args[len(args)-1], migrations.Options{NoRoles: true})
+	case "sidecar":
+	default:
 		return bench.RunWorker(ctx, name, args, os.Stdin, os.Stdout)
 	}
 	loaded, err := config.Load(config.Sources{Environ: os.Environ()})
@@ -61,14 +66,19 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	set.Governor = bench.GovernorConfig{Steps: []int{2, 8, 3}, Work: 5 * time.Millisecond, Dwell: 50 * time.Millisecond, Tasks: 3000}
 	set.Idle = bench.IdleConfig{Duration: time.Second}
 	set.Enqueue = bench.EnqueueConfig{Connections: []int{1, 2}, Duration: 50 * time.Millisecond}
+	set.Routing = bench.RoutingConfig{
+		Parts: bench.RoutingParts(), Slots: []int{2, 4}, Work: 50 * time.Millisecond, Duration: 2 * time.Second, Settle: time.Second,
+		Idle: 2, Enqueues: 5, Busy: time.Second, Fleet: 3, FleetDuration: time.Second, Paused: 500,
+		Before: bench.Release{Sched: []string{self}, Sidecar: []string{self, "sidecar"}},
+	}
 	var out, notes strings.Builder
 	report := bench.NewReport(&out, &notes, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
-	if err := report.Close(); !slices.Contains(scenarios, bench.Enqueue) {
+	if err := report.Close(); !slices.Contains(scenarios, bench.Enqueue) && !slices.Contains(scenarios, bench.Routing) {
 		require.NoError(t, err)
-	} else if err != nil { // rates of so short a run say nothing
+	} else if err != nil { // rates and shares of so short a run say nothing
 		require.ErrorIs(t, err, bench.ErrFellShort)
 	}
 	figures, bounds := map[string]bench.Figure{}, map[string]string{}
@@ -138,4 +148,23 @@ func TestIdleFigures(t *testing.T) {
 	require.Less(t, figures["idle.rss_mb"].Value, 500.0)
 	require.GreaterOrEqual(t, figures["idle.queries_per_s"].Value, 0.0)
 	require.Contains(t, figures, "idle.cpu_share")
+}
+
+func TestRoutingFigures(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time of other processes is read from /proc")
+	}
+	figures := smoke(t, bench.Routing)
+	for name := range documented(t) {
+		if strings.HasPrefix(name, "routing.") && name != "routing.workers1000.enqueue_ratio" { // of the enqueue scenario
+			require.Contains(t, figures, name)
+		}
+	}
+	require.Positive(t, figures["routing.paused_head.vs_clear"].Value)
+	require.Positive(t, figures["routing.drain.vs_before"].Value)
+	require.Positive(t, figures["routing.limits.vs_off"].Value)
+	require.Less(t, figures["routing.least_loaded.spread"].Value, 1.0)
+	require.Less(t, figures["routing.round_robin.spread"].Value, 2.0)
+	require.GreaterOrEqual(t, figures["routing.wake.lost_delay_ms"].Value, 0.0)
 }

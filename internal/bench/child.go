@@ -90,6 +90,13 @@ func (c *child) stop() error {
 	return nil
 }
 
+// kill ends the process as a crash would.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // it may be gone
+	_ = c.stdin.Close()
+	<-c.exited
+}
+
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // get asks the process for a path and hands the answer's body to read.

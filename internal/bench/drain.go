@@ -59,6 +59,7 @@ func (c *crew) stop() error {
 type contender struct {
 	name    string
 	table   string
+	counted string                                                   // which of its tasks are the backlog, as a condition; empty: all
 	prepare func(ctx context.Context, db *database, tasks int) error // migrated and filled
 	start   func(ctx context.Context, db *database, set sidecarOptions) (*crew, error)
 }
@@ -88,17 +89,22 @@ func (r *Runner) sched() contender {
 			}
 			return fillSched(ctx, db, tasks)
 		},
-		start: func(ctx context.Context, db *database, set sidecarOptions) (*crew, error) {
-			app, err := r.startApp(ctx)
-			if err != nil {
-				return nil, err
-			}
-			sidecar, err := r.startSidecar(ctx, db, app, set)
-			if err != nil {
-				return nil, closing(err, app.stop)
-			}
-			return &crew{app, sidecar}, nil
-		},
+		start: r.schedCrew(r.config.Sidecar),
+	}
+}
+
+// schedCrew starts an app and beside it a sidecar by its command.
+func (r *Runner) schedCrew(sidecar []string) func(context.Context, *database, sidecarOptions) (*crew, error) {
+	return func(ctx context.Context, db *database, set sidecarOptions) (*crew, error) {
+		app, err := r.startApp(ctx)
+		if err != nil {
+			return nil, err
+		}
+		client, err := startSidecarOf(ctx, sidecar, db, app, set)
+		if err != nil {
+			return nil, closing(err, app.stop)
+		}
+		return &crew{app, client}, nil
 	}
 }
 

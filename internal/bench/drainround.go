@@ -45,7 +45,7 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 		}
 		beside <- while(ctx, db, crew)
 	}()
-	end, err := awaitDrained(ctx, db, c.table, crew, tasks)
+	end, err := awaitDrained(ctx, db, c, crew, tasks)
 	if err != nil {
 		cancel()
 		return result, closing(err, func() error { return <-beside })
@@ -58,7 +58,7 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 	if err := crew.stop(); err != nil {
 		return result, err
 	}
-	begin, err := drainBegin(ctx, db, c.table, tasks)
+	begin, err := drainBegin(ctx, db, c, tasks)
 	if err != nil {
 		return result, err
 	}
@@ -87,13 +87,19 @@ func (d *drained) spent(before, after meter, crew *crew) {
 }
 
 // awaitDrained returns when the database holds the last outcome. It asks the
-// database only once all tasks have started, so as not to disturb the rest.
-func awaitDrained(ctx context.Context, db *database, table string, crew *crew, tasks int) (time.Time, error) {
+// database only once all tasks have started, so as not to disturb the rest. Where
+// others wait beside the backlog it asks for what runs, which an index finds: a
+// task that is to run again by then makes a round that [drainBegin] refuses.
+func awaitDrained(ctx context.Context, db *database, c contender, crew *crew, tasks int) (time.Time, error) {
+	unfinished := "state <> 'completed'"
+	if c.counted != "" {
+		unfinished = "state = 'running' and " + c.counted
+	}
 	err := awaitStarts(ctx, crew.counter, tasks)
 	if err == nil {
 		err = pollUntil(ctx, completedPoll, func(ctx context.Context) (bool, error) {
 			var left bool
-			err := db.pool.QueryRow(ctx, "select exists (select from "+table+" where state <> 'completed')").Scan(&left)
+			err := db.pool.QueryRow(ctx, "select exists (select from "+c.table+" where "+unfinished+")").Scan(&left)
 			return !left, err
 		})
 	}
@@ -103,7 +109,7 @@ func awaitDrained(ctx context.Context, db *database, table string, crew *crew, t
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return time.Time{}, fmt.Errorf("%w; the tasks are %s; the %s said:\n%s", err, states(db, table), crew.client.name, crew.client.output.tail())
+	return time.Time{}, fmt.Errorf("%w; the tasks are %s; the %s said:\n%s", err, states(db, c.table), crew.client.name, crew.client.output.tail())
 }
 
 // states tells how many tasks are in which state, for an error's text.
@@ -121,10 +127,14 @@ func states(db *database, table string) string {
 
 // drainBegin is when the first task was claimed, by this process's clock. It
 // refuses a round that had more to do than each task once.
-func drainBegin(ctx context.Context, db *database, table string, tasks int) (time.Time, error) {
+func drainBegin(ctx context.Context, db *database, c contender, tasks int) (time.Time, error) {
+	query := "select count(*) filter (where state = 'completed'), count(*) filter (where attempt <> 1), coalesce(min(attempted_at), 'epoch') from " + c.table
+	if c.counted != "" {
+		query += " where " + c.counted
+	}
 	var completed, again int
 	var first time.Time
-	err := db.pool.QueryRow(ctx, "select count(*), count(*) filter (where attempt <> 1), min(attempted_at) from "+table).
+	err := db.pool.QueryRow(ctx, query).
 		Scan(&completed, &again, &first)
 	if err != nil {
 		return first, fmt.Errorf("reading the first claim: %w", err)

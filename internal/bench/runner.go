@@ -23,6 +23,7 @@ type Config struct {
 	Governor GovernorConfig
 	Idle     IdleConfig
 	Enqueue  EnqueueConfig
+	Routing  RoutingConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -32,6 +33,7 @@ func DefaultConfig() Config {
 		Rounds: 3,
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
 		Enqueue: defaultEnqueue(),
+		Routing: defaultRouting(),
 	}
 }
 
@@ -41,7 +43,9 @@ func (c Config) Validate() error {
 	if c.Rounds < 1 || c.Rounds > roundsMax {
 		return fmt.Errorf("%d rounds are out of range 1..%d", c.Rounds, roundsMax)
 	}
-	for _, err := range []error{c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate()} {
+	for _, err := range []error{
+		c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate(), c.Routing.validate(),
+	} {
 		if err != nil {
 			return err
 		}
@@ -59,10 +63,11 @@ const (
 	Latency  Scenario = "latency"
 	Governor Scenario = "governor"
 	Enqueue  Scenario = "enqueue"
+	Routing  Scenario = "routing"
 )
 
 // Scenarios lists all of them.
-func Scenarios() []Scenario { return []Scenario{Idle, Drain, Latency, Governor, Enqueue} }
+func Scenarios() []Scenario { return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing} }
 
 // Runner measures on one server.
 type Runner struct {
@@ -105,6 +110,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.governor(ctx)
 	case Enqueue:
 		return r.enqueue(ctx)
+	case Routing:
+		return r.routing(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

@@ -21,8 +21,12 @@ func migrateSched(ctx context.Context, db *database) error {
 	return migrations.Up(ctx, db.dsn, migrations.Options{NoRoles: true})
 }
 
-// fillSched enqueues tasks in bulk.
+// fillSched enqueues tasks that do nothing, in bulk.
 func fillSched(ctx context.Context, db *database, tasks int) error {
+	return fillKind(ctx, db, noopKind, tasks)
+}
+
+func fillKind(ctx context.Context, db *database, kind string, tasks int) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
 	const fill = `select count(*) from sched.enqueue_many((
@@ -30,7 +34,7 @@ func fillSched(ctx context.Context, db *database, tasks int) error {
 		from generate_series($2::int, $3::int) as n))`
 	for done := 0; done < tasks; done += fillBatch {
 		last := min(done+fillBatch, tasks)
-		if _, err := db.pool.Exec(ctx, fill, noopKind, done+1, last); err != nil {
+		if _, err := db.pool.Exec(ctx, fill, kind, done+1, last); err != nil {
 			return fmt.Errorf("filling sched's table: %w", err)
 		}
 	}
@@ -47,6 +51,11 @@ type sidecarOptions struct {
 // startSidecar runs a sidecar beside an app and waits until it listens, which it
 // does just before it starts to claim.
 func (r *Runner) startSidecar(ctx context.Context, db *database, app *child, set sidecarOptions) (*child, error) {
+	return startSidecarOf(ctx, r.config.Sidecar, db, app, set)
+}
+
+// startSidecarOf is startSidecar for the sidecar of another release.
+func startSidecarOf(ctx context.Context, command []string, db *database, app *child, set sidecarOptions) (*child, error) {
 	env := []string{
 		"SCHED_DATABASE_URL=" + db.dsn,
 		"SCHED_DATABASE_POOL_MAX=" + strconv.Itoa(poolMax),
@@ -59,7 +68,7 @@ func (r *Runner) startSidecar(ctx context.Context, db *database, app *child, set
 	if set.slots > 0 {
 		env = append(env, "SCHED_SLOTS_CEILING="+strconv.Itoa(set.slots))
 	}
-	return startChild(ctx, "sidecar", r.config.Sidecar, env)
+	return startChild(ctx, "sidecar", command, env)
 }
 
 // startApp runs the app process.

@@ -18,15 +18,16 @@ import (
 const (
 	WorkerApp   = "app"
 	WorkerRiver = "river"
+	WorkerFleet = "fleet"
 )
 
 // envDSN hands a worker process its database, which an argument would show to
 // everybody on the machine.
 const envDSN = "BENCH_DSN"
 
-// RunWorker is the whole of a worker process: an app that a sidecar calls, or a
-// River client with its workers. It ends with ctx or with its standard input,
-// and prints one line that says where it listens.
+// RunWorker is the whole of a worker process: an app that a sidecar calls, a River
+// client with its workers, or many idle sidecars. It ends with ctx or with its
+// standard input, and prints one line that says where it listens.
 func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,26 +38,34 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	starts := flags.Bool("starts", false, "keep the time of each start")
+	work := flags.Duration("work", 0, "what a task of kind "+workKind+" takes")
+	sidecars := flags.Int("n", 1, "idle sidecars")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	recorder := newRecorder(*starts)
 	switch name {
 	case WorkerApp:
-		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) { mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder)) })
+		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) { mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder, *work)) })
 	case WorkerRiver:
 		client, err := startRiver(ctx, os.Getenv(envDSN), recorder)
 		if err != nil {
 			return err
 		}
-		return errors.Join(serve(ctx, stdout, recorder, func(*http.ServeMux) {}), client.stop())
+		return errors.Join(serve(ctx, stdout, recorder, noRoutes), client.stop())
+	case WorkerFleet:
+		return serveFleet(ctx, os.Getenv(envDSN), *sidecars, func() error { return serve(ctx, stdout, recorder, noRoutes) })
 	default:
 		return fmt.Errorf("no worker process is called %q", name)
 	}
 }
 
-// taskHandler is an app that does nothing with its tasks.
-func taskHandler(recorder *recorder) http.HandlerFunc {
+// workKind is the kind of task that takes its time; all others take none.
+const workKind = "bench.work"
+
+// taskHandler is an app that does nothing with its tasks but take some time for
+// those that are to.
+func taskHandler(recorder *recorder, work time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := strconv.ParseInt(r.Header.Get("Ce-Id"), 10, 64)
 		if err != nil {
@@ -65,6 +74,9 @@ func taskHandler(recorder *recorder) http.HandlerFunc {
 		}
 		recorder.record(id)
 		_, _ = io.Copy(io.Discard, r.Body) // what fails here fails the call itself
+		if work > 0 && r.PathValue("kind") == workKind && pause(r.Context(), work) != nil {
+			return // the sidecar has hung up
+		}
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -1,12 +1,14 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +19,7 @@ func testApp(t *testing.T, keep bool) *httptest.Server {
 	r := newRecorder(keep)
 	mux := http.NewServeMux()
 	r.routes(mux)
-	mux.HandleFunc("POST /tasks/{kind}", taskHandler(r))
+	mux.HandleFunc("POST /tasks/{kind}", taskHandler(r, 0))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
@@ -95,4 +97,26 @@ func TestWorkerEndsWithItsStandardInput(t *testing.T) {
 	require.NoError(t, hold.Close())
 	require.NoError(t, <-ended)
 	require.ErrorContains(t, RunWorker(t.Context(), "cook", nil, strings.NewReader(""), io.Discard), `"cook"`)
+}
+
+func TestTasksTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	const work = 50 * time.Millisecond
+	handle := taskHandler(newRecorder(false), work)
+	call := func(ctx context.Context, kind string) (time.Duration, int) {
+		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/tasks/"+kind, http.NoBody)
+		request.SetPathValue("kind", kind)
+		request.Header.Set("Ce-Id", "7")
+		response := httptest.NewRecorder()
+		begin := time.Now()
+		handle(response, request)
+		return time.Since(begin), response.Code
+	}
+	took, status := call(t.Context(), workKind)
+	require.Equal(t, http.StatusNoContent, status)
+	require.GreaterOrEqual(t, took, work)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, status = call(gone, workKind)
+	require.NotEqual(t, http.StatusNoContent, status, "nobody is told that it's done")
 }

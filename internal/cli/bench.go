@@ -18,6 +18,7 @@ type benchOptions struct {
 
 	json    bool
 	sidecar string
+	before  string
 }
 
 func benchCommand(environ []string) *cobra.Command {
@@ -38,9 +39,10 @@ func benchCommand(environ []string) *cobra.Command {
 			cmd.Flags().IntSliceVar(&o.Enqueue.Connections, "connections", o.Enqueue.Connections, "numbers of connections to measure with")
 			cmd.Flags().DurationVar(&o.Enqueue.Duration, "duration", o.Enqueue.Duration, "of each contender in a round")
 		}, bench.Enqueue),
+		benchScenario("routing", "How evenly work is spread, what a wake-up, an idle fleet and limits cost", addRoutingFlags, bench.Routing),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
-	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerRiver), benchSidecar(environ)) // hidden
+	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
 	cmd.Long = `Measures, and holds what has a bound to it: exit code 1 when a figure falls short.
 Without --dsn a Postgres server is started for it and removed afterwards; the
 database variables of other commands are not read. With --dsn, databases named
@@ -53,6 +55,19 @@ func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
 	cmd.Flags().StringVar(&o.Drain.Protocol, "protocol", o.Drain.Protocol, "between sidecar and app: http")
 	cmd.Flags().IntVar(&o.Drain.Tasks, "tasks", o.Drain.Tasks, "tasks in the backlog that is drained")
 	cmd.Flags().IntVar(&o.Drain.Slots, "slots", o.Drain.Slots, "tasks that the sidecar runs at once")
+}
+
+func addRoutingFlags(cmd *cobra.Command, o *benchOptions) {
+	addDrainFlags(cmd, o)
+	flags, set := cmd.Flags(), &o.Routing
+	flags.StringSliceVar(&set.Parts, "parts", set.Parts, "what to measure of it")
+	flags.DurationVar(&set.Duration, "duration", set.Duration, "how long tasks are paced where their spread is measured")
+	flags.DurationVar(&set.FleetDuration, "fleet-duration", set.FleetDuration, "how long the idle fleet is watched")
+	flags.IntVar(&set.Fleet, "fleet", set.Fleet, "sidecars of the idle fleet")
+	flags.IntVar(&set.Idle, "idle", set.Idle, "idle sidecars where wake-ups are counted")
+	flags.IntVar(&set.Enqueues, "enqueues", set.Enqueues, "tasks that wake them, in a round")
+	flags.IntVar(&set.Paused, "paused", set.Paused, "tasks of a paused kind at the head of a queue")
+	flags.StringVar(&o.before, "before", "", "directory with sched and sched-sidecar of the release before (default: build it from the repository)")
 }
 
 func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOptions), scenarios ...bench.Scenario) *cobra.Command {
@@ -89,6 +104,9 @@ func (o *benchOptions) findPrograms() error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
+	if err := o.findBefore(); err != nil {
+		return err
+	}
 	o.Worker = []string{self, "bench"}
 	if o.sidecar == "" {
 		o.Sidecar = []string{self, "bench", "sidecar"}
@@ -106,6 +124,26 @@ func (o *benchOptions) findPrograms() error {
 		return &usageError{fmt.Errorf("--sidecar: there is no program %s", given)}
 	}
 	o.Sidecar = []string{given, "run"}
+
+	return nil
+}
+
+// findBefore looks for the programs of the release before, if a directory is given.
+func (o *benchOptions) findBefore() error {
+	if o.before == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(o.before)
+	if err != nil {
+		return fmt.Errorf("--before: %w", err)
+	}
+	sched, sidecar := filepath.Join(dir, "sched"), filepath.Join(dir, "sched-sidecar")
+	for _, program := range []string{sched, sidecar} {
+		if !isFile(program) {
+			return &usageError{fmt.Errorf("--before: there is no program %s", program)}
+		}
+	}
+	o.Routing.Before = bench.Release{Sched: []string{sched}, Sidecar: []string{sidecar, "run"}}
 
 	return nil
 }
