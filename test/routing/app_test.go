@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -63,6 +64,10 @@ func newApp(t *testing.T, handle func(*call) reply) *app {
 func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		return // a health probe, or a task that is taken back
+	}
+	// Only when the body is read does the server notice that the sidecar hangs up.
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
 	}
 	worker, _, _ := strings.Cut(r.Header.Get("Sched-Lease"), ".")
 	c := &call{ctx: r.Context(), kind: strings.TrimPrefix(r.URL.Path, "/"), queue: r.Header.Get("Sched-Queue"), worker: worker, began: time.Now()}

@@ -70,10 +70,8 @@ func TestTaskThatNobodyCanRunIsNamed(t *testing.T) {
 	f.awaitTrue(fleettest.Soon, "not named", "SELECT unroutable LIKE '%gpu%h100%' AND unroutable NOT LIKE '%cn-north%' FROM sched.queue WHERE name = $1", name)
 	require.Equal(t, "available", f.status(id))
 
-	out := f.sched("queues", "list", "lonely")
-	require.Contains(t, out, "gpu")
-	require.Contains(t, out, "h100")
-	require.NotContains(t, out, "cn-north", "the pair that a worker satisfies is none of the trouble")
+	named := one[string](f, "SELECT unroutable FROM sched.queue WHERE name = $1", name)
+	require.Contains(t, f.sched("queues", "list", "lonely"), named)
 	explained := f.sched("explain", fmt.Sprint(id))
 	require.Contains(t, explained, "h100")
 	fleettest.Eventually(t, fleettest.Soon, func() bool { return leader.Metric(t, metricUnroutable) > 0 },
@@ -87,7 +85,7 @@ func TestTaskThatNobodyCanRunIsNamed(t *testing.T) {
 	f.awaitTrue(fleettest.Soon, "still named", "SELECT unroutable IS NULL FROM sched.queue WHERE name = $1", name)
 	fleettest.Eventually(t, fleettest.Soon, func() bool { return leader.Metric(t, metricUnroutable) == 0 },
 		func() string { return "still counted" })
-	require.NotContains(t, f.sched("queues", "list", "lonely"), "h100")
+	require.NotContains(t, f.sched("queues", "list", "lonely"), named)
 }
 
 // Each kind of label under each selector: a hundred of them.
