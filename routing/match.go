@@ -109,7 +109,7 @@ func Unsatisfied(d Demand, members []*Member) string {
 	if d.Protocol != anyProtocol && d.Protocol != "" {
 		demand("protocol "+d.Protocol, func(m *Member) bool { return m.speaks(d.Protocol) })
 	}
-	demand("queue "+d.Base, func(m *Member) bool { return m.serves(d.Base) })
+	demand("this queue", func(m *Member) bool { return m.serves(d.Base) })
 	if len(lacking) > 0 {
 		return list(lacking, ", ")
 	}

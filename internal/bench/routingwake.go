@@ -143,7 +143,7 @@ const wakeSettle = 5 * time.Second
 // busyNotifies counts notifications while workers poll by themselves, and while all
 // of them are full.
 func (r *Runner) busyNotifies(ctx context.Context) ([]Figure, error) {
-	const pollRate, workers, fewSlots, excess = 450, 3, 4, 2
+	const pollRate, workers, fewSlots, excess = 200, 2, 4, 2
 	set := r.config.Routing
 	polling, err := r.notifiesAt(ctx, make([]int, workers), noopKind, pollRate)
 	if err != nil {

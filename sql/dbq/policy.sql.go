@@ -29,7 +29,8 @@ served AS (
     LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = $1::text
     LEFT JOIN sched.river_queue AS r ON r.name = q.name
     LEFT JOIN sched.canary AS c ON c.queue = q.name
-    WHERE q.selector <@ $2::jsonb
+    -- The labels of its row, which an operator may have changed since it registered.
+    WHERE q.selector <@ coalesce((SELECT w.labels FROM sched.worker AS w WHERE w.id = $1::text), $2::jsonb)
         AND (q.protocol = 'any' OR q.protocol = any($3::text[]))
         AND ($4::text[] IS NULL OR q.base = any($4::text[]))
         AND (

@@ -24,7 +24,8 @@ served AS (
     LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = @worker_id::text
     LEFT JOIN sched.river_queue AS r ON r.name = q.name
     LEFT JOIN sched.canary AS c ON c.queue = q.name
-    WHERE q.selector <@ @labels::jsonb
+    -- The labels of its row, which an operator may have changed since it registered.
+    WHERE q.selector <@ coalesce((SELECT w.labels FROM sched.worker AS w WHERE w.id = @worker_id::text), @labels::jsonb)
         AND (q.protocol = 'any' OR q.protocol = any(@protocols::text[]))
         AND (@bases::text[] IS NULL OR q.base = any(@bases::text[]))
         AND (

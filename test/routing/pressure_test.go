@@ -28,6 +28,7 @@ func dammed(t *testing.T) (f *fleet, a *app, open func()) {
 	t.Helper()
 	f, a = newFleet(t), newApp(t, nil)
 	f.startLeader()
+	f.set("max_pending", 200) // of the fleet
 	return f, a, func() { f.start(a, nil) }
 }
 

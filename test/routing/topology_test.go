@@ -38,6 +38,7 @@ func TestTopologyIsVersioned(t *testing.T) {
 
 	for range 4 { // more versions than are kept whole
 		other := f.start(a, nil)
+		f.awaitTrue(fleettest.Soon, "no join", "SELECT EXISTS (SELECT FROM sched.topology_change WHERE worker_id = $1 AND what = 'join')", other.Worker(t, f.db))
 		other.Signal(syscall.SIGTERM)
 		require.Zero(t, other.AwaitExit(t, fleettest.Soon))
 		f.awaitTrue(fleettest.Soon, "no leave", "SELECT EXISTS (SELECT FROM sched.topology_change WHERE worker_id = $1 AND what = 'leave')", other.Worker(t, f.db))
