@@ -73,22 +73,32 @@ func (s *server) track(ctx context.Context, db *database, oid *uint32) error {
 	return nil
 }
 
-// saveStatements writes what took the most time in a database.
-func (s *server) saveStatements(ctx context.Context, oid uint32, path string) error {
+// statement is one of those that took the most time.
+type statement struct {
+	Calls       int64
+	Total, Mean float64 // milliseconds
+	Rows        int64
+	Query       string
+}
+
+func (s *server) topStatements(ctx context.Context, oid uint32) ([]statement, error) {
 	rows, err := s.admin.Query(ctx, `select calls, total_exec_time, mean_exec_time, rows, regexp_replace(query, '\s+', ' ', 'g')
 		from pg_stat_statements where dbid = $1 order by total_exec_time desc limit $2`, oid, statementsTop)
 	if err != nil {
-		return fmt.Errorf("reading pg_stat_statements: %w", err)
-	}
-	type statement struct {
-		Calls       int64
-		Total, Mean float64
-		Rows        int64
-		Query       string
+		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
 	}
 	statements, err := pgx.CollectRows(rows, pgx.RowToStructByPos[statement])
 	if err != nil {
-		return fmt.Errorf("reading pg_stat_statements: %w", err)
+		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
+	}
+	return statements, nil
+}
+
+// saveStatements writes what took the most time in a database.
+func (s *server) saveStatements(ctx context.Context, oid uint32, path string) error {
+	statements, err := s.topStatements(ctx, oid)
+	if err != nil {
+		return err
 	}
 	var text strings.Builder
 	text.WriteString("calls  total ms  mean ms  rows  statement\n")

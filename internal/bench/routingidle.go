@@ -20,6 +20,8 @@ const (
 	fleetPool   = 40               // connections that the sidecars of one process share, beside one each that listens
 	fleetSettle = 10 * time.Second // for elections and late statistics
 	fleetStop   = time.Minute
+
+	fleetStatements = 10 // that took the most time
 )
 
 // fleet measures what many idle sidecars cost Postgres. They are the code of a
@@ -42,6 +44,10 @@ func (r *Runner) fleet(ctx context.Context) (figures []Figure, err error) {
 	if err := fillSched(ctx, db, 1); err != nil {
 		return nil, err
 	}
+	var oid uint32
+	if err := r.server.track(ctx, db, &oid); err != nil {
+		return nil, err
+	}
 	child, err := startChild(ctx, "fleet", r.worker(WorkerFleet, "-n", strconv.Itoa(set.Fleet)), []string{envDSN + "=" + db.dsn})
 	if err != nil {
 		return nil, err
@@ -62,7 +68,27 @@ func (r *Runner) fleet(ctx context.Context) (figures []Figure, err error) {
 		shares = append(shares, share)
 		r.report.note("fleet round %d of %d: %.4f of a core in Postgres", i+1, r.config.Rounds, share)
 	}
+	if err := r.noteStatements(ctx, oid); err != nil {
+		return nil, err
+	}
 	return []Figure{newFigure("routing.fleet200.pg_cpu_share", median(shares), "cores", AtMost(0.05), len(shares))}, nil
+}
+
+// noteStatements tells what took Postgres's time in a database since it was tracked,
+// where statements are counted.
+func (r *Runner) noteStatements(ctx context.Context, oid uint32) error {
+	if !r.server.statements {
+		return nil
+	}
+	statements, err := r.server.topStatements(ctx, oid)
+	if err != nil {
+		return err
+	}
+	for _, st := range statements[:min(len(statements), fleetStatements)] {
+		const width = 100
+		r.report.note("%.0f ms in %d calls: %.*s", st.Total, st.Calls, width, st.Query)
+	}
+	return nil
 }
 
 // idleShare is CPU time of Postgres by time.

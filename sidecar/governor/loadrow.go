@@ -142,8 +142,14 @@ func (g *Governor) publishOnce(ctx context.Context, now time.Time, load routing.
 // load is what the row should say now, but for Polling.
 func (g *Governor) load() routing.Load {
 	_, slots := g.slots.counts()
+	running := g.running.count()
+	if running > 0 && g.more.Load() {
+		// The last claim left something behind: what becomes free is taken again at
+		// once, and nobody need wake this worker for it.
+		running = max(running, slots)
+	}
 	load := routing.Load{
-		Running: g.running.count(), Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), Holds: g.holds.names(),
+		Running: running, Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), Holds: g.holds.names(),
 	}
 	if g.config.Load != nil {
 		load.CPU, load.Mem, load.LoadPercent = g.config.Load()

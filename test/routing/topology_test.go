@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -28,7 +29,12 @@ func TestTopologyIsVersioned(t *testing.T) {
 	f.awaitTrue(fleettest.Soon, "no join", "SELECT EXISTS (SELECT FROM sched.topology_change WHERE worker_id = $1 AND what = 'join' AND version > $2 AND after->'labels'->>'zone' = 'cn-north')", worker, before)
 	joinedAt := one[time.Time](f, "SELECT clock_timestamp()")
 	joined := version()
-	require.Contains(t, fmt.Sprint(listener.drop()), strconv.FormatInt(one[int64](f, "SELECT min(version) FROM sched.topology_change WHERE worker_id = $1", worker), 10))
+	first := strconv.FormatInt(one[int64](f, "SELECT min(version) FROM sched.topology_change WHERE worker_id = $1", worker), 10)
+	var heard []string
+	fleettest.Eventually(t, fleettest.Soon, func() bool {
+		heard = append(heard, listener.drop()...)
+		return slices.Contains(heard, first)
+	}, func() string { return fmt.Sprintf("nobody is told of version %s: %v", first, heard) })
 
 	s.Signal(syscall.SIGTERM)
 	require.Zero(t, s.AwaitExit(t, fleettest.Soon))
