@@ -71,9 +71,13 @@ func (r *Runner) spreadRound(ctx context.Context, strategy string, slots []int, 
 	if err != nil {
 		return result, err
 	}
-	tasks, err := t.db.paced(ctx, workKind, share*capacity, set.Settle+set.Duration)
+	tasks, took, err := t.db.paced(ctx, workKind, share*capacity, set.Settle+set.Duration)
 	if err != nil {
 		return result, err
+	}
+	// Half as long again is no pace any more, and says nothing about a share of the capacity.
+	if took > (set.Settle+set.Duration)*3/2 {
+		return result, fmt.Errorf("this machine can't enqueue %.0f tasks a second: %d took %s", share*capacity, tasks, took)
 	}
 	if err := t.db.awaitCompleted(ctx); err != nil {
 		return result, err

@@ -175,11 +175,11 @@ func (r *Runner) notifiesAt(ctx context.Context, slots []int, kind string, rate 
 		return 0, err
 	}
 	defer ear.close()
-	if _, err := t.db.paced(ctx, kind, rate, wakeSettle); err != nil {
+	if _, _, err := t.db.paced(ctx, kind, rate, wakeSettle); err != nil {
 		return 0, err
 	}
 	ear.take()
-	n, err := t.db.paced(ctx, kind, rate, set.Busy)
+	n, _, err := t.db.paced(ctx, kind, rate, set.Busy)
 	if err != nil {
 		return 0, err
 	}

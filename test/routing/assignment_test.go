@@ -63,7 +63,7 @@ func TestAssignmentsFollowTheFleet(t *testing.T) {
 	joined := f.start(a, fleettest.Settings{fleettest.SetSlots: "5"})
 	three := joined.Worker(t, f.db)
 	f.awaitWeights("work", map[string]int{one: 10, two: 20, three: 5})
-	require.Contains(t, f.sched("assignments", "work"), three)
+	require.Contains(t, f.sched("assignments", "--queue", "work"), three)
 	joined.Signal(syscall.SIGTERM)
 	require.Zero(t, joined.AwaitExit(t, fleettest.Soon))
 	f.awaitWeights("work", map[string]int{one: 10, two: 20})

@@ -20,7 +20,7 @@ func TestTopologyIsVersioned(t *testing.T) {
 	f := newFleet(t)
 	f.startLeader()
 	listener := listen(t, f, "sched.topology")
-	version := func() int64 { return one[int64](f, "SELECT topology_version FROM sched.fleet") }
+	version := func() int64 { return one[int64](f, "SELECT max(version) FROM sched.topology_snapshot") }
 	f.awaitTrue(fleettest.Soon, "no topology", "SELECT topology_version > 0 FROM sched.fleet")
 	before := version()
 	a := newApp(t, nil)
