@@ -75,14 +75,14 @@ func TestUnsatisfied(t *testing.T) {
 		"a pair and a protocol": {routing.Demand{Selector: map[string]string{"x": "y"}, Protocol: "exec"}, fleet, "x=y, protocol exec"},
 		"two pairs apart":       {routing.Demand{Selector: map[string]string{"gpu": "true", "zone": "a"}, Protocol: "any"}, fleet, "gpu=true together with zone=a"},
 		"pair and protocol":     {routing.Demand{Selector: map[string]string{"gpu": "true"}, Protocol: "grpc"}, fleet, "gpu=true together with protocol grpc"},
-		"a queue":               {routing.Demand{Base: "sms", Protocol: "any"}, []*routing.Member{narrowed}, "queue sms"},
+		"a queue":               {routing.Demand{Base: "sms", Protocol: "any"}, []*routing.Member{narrowed}, "this queue"},
 		"a hundred":             {routing.Demand{Selector: hundred, Protocol: "any"}, fleet, "k00=v, k01=v, k02=v, k03=v, k04=v, 95 more"},
 		"three, each two together": {
 			routing.Demand{Selector: map[string]string{"a": "1", "b": "1", "c": "1"}, Protocol: "any"},
 			[]*routing.Member{
 				member("1", map[string]string{"a": "1", "b": "1"}), member("2", map[string]string{"b": "1", "c": "1"}), member("3", map[string]string{"a": "1", "c": "1"}),
 			},
-			"a=1 together with b=1 together with c=1 together with queue ",
+			"a=1 together with b=1 together with c=1 together with this queue",
 		},
 	} {
 		require.Equal(t, test.want, routing.Unsatisfied(test.d, test.members), name)
