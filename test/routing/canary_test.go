@@ -73,6 +73,11 @@ func TestCanaryGetsItsShareByID(t *testing.T) {
 		require.Equalf(t, want[id], c.canary.ran(id), "task %d", id)
 	}
 	// Another queue has no canary: its tasks are the stable worker's.
+	c.awaitStatus(c.enqueue("warm-up", queue("elsewhere")), "completed")
+	c.awaitTrue(fleettest.Soon, "not assigned", "SELECT EXISTS (SELECT FROM sched.assignment WHERE queue = 'elsewhere')")
+	assigned := time.NewTimer(2 * time.Second)
+	defer assigned.Stop()
+	<-assigned.C
 	c.enqueueMany("other", "elsewhere", 50)
 	c.awaitDrained("other", fleettest.Soon)
 	require.Zero(t, c.canary.count("other"))
@@ -150,7 +155,7 @@ func TestCanaryRisesAndRollsBack(t *testing.T) {
 	c.sched("canary", "start", "work", "--steps", "50,100", "--hold", "1m", "--max-p95", "1m", "--max-cpu-points", "100")
 	c.canaryFails.Store(true)
 	c.awaitTrue(40*time.Second, "it isn't rolled back", "SELECT state = 'rolled_back' AND percent = 0 FROM sched.canary WHERE queue = 'work'")
-	c.awaitTrue(fleettest.Soon, "the rollback isn't in the decisions", "SELECT EXISTS (SELECT FROM sched.decision WHERE what = 'canary' AND subject = 'work' AND reason LIKE '%error%' AND signals <> '{}')")
+	c.awaitTrue(fleettest.Soon, "the rollback isn't in the decisions", "SELECT EXISTS (SELECT FROM sched.decision WHERE what = 'canary' AND subject = 'work' AND (reason LIKE '%error%' OR reason LIKE '%fail%') AND signals <> '{}')")
 	c.stop()
 	c.awaitTrue(fleettest.Soon, "not drained", "SELECT NOT EXISTS (SELECT FROM sched.task WHERE status IN ('available', 'running'))")
 	settled := time.NewTimer(2 * time.Second)

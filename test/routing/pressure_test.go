@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +65,7 @@ func TestPressureGuardsTheDoor(t *testing.T) {
 	require.InDelta(t, 0, delayed(f.enqueue("load", queue("accept"))), 0.05)
 	_, err := f.tryEnqueue("load", queue("reject"))
 	var refused *pgconn.PgError
-	require.True(t, errors.As(err, &refused), "red rejects: %v", err)
+	require.ErrorAs(t, err, &refused, "red rejects")
 	require.Equal(t, "SC429", refused.Code)
 	require.Contains(t, refused.Detail, "retry", "when to come again")
 	require.NotEmpty(t, refused.Hint)

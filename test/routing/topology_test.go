@@ -59,7 +59,6 @@ func TestTopologyIsVersioned(t *testing.T) {
 	require.Contains(t, f.sched("topology", "--at", joinedAt.Format(time.RFC3339Nano)), worker, "as of its time")
 	require.NotContains(t, f.sched("topology", "--at", fmt.Sprint(left)), worker)
 	diff := f.sched("topology", "diff", fmt.Sprint(before), fmt.Sprint(joined))
-	require.Contains(t, diff, worker)
-	require.Contains(t, diff, "join")
-	require.Contains(t, f.sched("topology", "diff", fmt.Sprint(joined), fmt.Sprint(left)), "leave")
+	require.Contains(t, diff, "+ "+worker)
+	require.Contains(t, f.sched("topology", "diff", fmt.Sprint(joined), fmt.Sprint(left)), "- "+worker)
 }
