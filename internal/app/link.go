@@ -84,7 +84,7 @@ func newSessions(ctx context.Context, cfg config.Sidecar, opts Options) (*link, 
 	if err != nil {
 		return nil, fmt.Errorf("app.listen: %w", err)
 	}
-	opts.Logger.InfoContext(ctx, "waiting for the app's sessions", slog.String("addr", server.Addr()))
+	opts.Logger.InfoContext(ctx, "waiting for the app's sessions", slog.String("listen", server.Addr()))
 	return &link{
 		dispatcher: d, serve: server.Serve, drain: d.Drain, close: server.Close,
 		bind: func(g *governor.Governor, r func(float64)) {

@@ -2,14 +2,17 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 )
 
 // DrainConfig is how a backlog is drained.
 type DrainConfig struct {
-	Protocol string // between sidecar and app: http
+	Protocol string // between sidecar and app: http or grpc
 	Tasks    int    // in the backlog
 	Slots    int    // of the sidecar; River has 2000 workers
 	Profile  string // directory for profiles of one round more; empty: none
@@ -20,6 +23,12 @@ type DrainConfig struct {
 // add connections (docs/performance.md).
 func defaultDrain() DrainConfig { return DrainConfig{Protocol: "http", Tasks: 100000, Slots: 400} }
 
+// The protocols that a drain is measured over.
+const (
+	protocolHTTP = "http"
+	protocolGRPC = "grpc"
+)
+
 const (
 	tasksMax      = 10_000_000
 	slotsMax      = 5000
@@ -29,8 +38,8 @@ const (
 )
 
 func (c DrainConfig) validate() error {
-	if c.Protocol != "http" {
-		return fmt.Errorf("--protocol %q: the sidecar hands tasks to apps by http", c.Protocol)
+	if c.Protocol != protocolHTTP && c.Protocol != protocolGRPC {
+		return fmt.Errorf("--protocol %q: use http or grpc", c.Protocol)
 	}
 	if c.Tasks < 1 || c.Tasks > tasksMax {
 		return fmt.Errorf("--tasks %d is out of range 1..%d", c.Tasks, tasksMax)
@@ -96,7 +105,7 @@ func (r *Runner) sched() contender {
 // schedCrew starts an app and beside it a sidecar by its command.
 func (r *Runner) schedCrew(sidecar []string) func(context.Context, *database, sidecarOptions) (*crew, error) {
 	return func(ctx context.Context, db *database, set sidecarOptions) (*crew, error) {
-		app, err := r.startApp(ctx)
+		app, err := r.startDrainApp(ctx, &set)
 		if err != nil {
 			return nil, err
 		}
@@ -106,6 +115,16 @@ func (r *Runner) schedCrew(sidecar []string) func(context.Context, *database, si
 		}
 		return &crew{app, client}, nil
 	}
+}
+
+// startDrainApp runs the app for the protocol that is measured.
+func (r *Runner) startDrainApp(ctx context.Context, set *sidecarOptions) (*child, error) {
+	if r.config.Drain.Protocol == protocolHTTP {
+		return r.startApp(ctx)
+	}
+	// A name of its own for each round; a socket's path must be short.
+	set.listen = "unix://" + filepath.Join(os.TempDir(), "sched-bench-"+rand.Text()[:8]+".sock")
+	return r.startSessionApp(ctx, set.listen, set.slots)
 }
 
 // drained is one round's measurement.
@@ -129,7 +148,10 @@ func (r *Runner) drain(ctx context.Context) error {
 		{"tasks", strconv.Itoa(set.Tasks)},
 		{"sidecar slots", strconv.Itoa(set.Slots)},
 		{"sidecar pool", strconv.Itoa(poolMax)},
-		{"app", "another process, HTTP/1.1 keep-alive over TCP loopback, one request a task"},
+		{"app", map[string]string{
+			protocolHTTP: "another process, HTTP/1.1 keep-alive over TCP loopback, one request a task",
+			protocolGRPC: "another process, a session over a Unix socket",
+		}[set.Protocol]},
 		{"River workers", strconv.Itoa(riverMaxWorkers)},
 		{"River fetch cooldown", riverFetchCooldown.String()},
 		{"River pool", strconv.Itoa(poolMax)},

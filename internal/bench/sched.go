@@ -44,8 +44,9 @@ func fillKind(ctx context.Context, db *database, kind string, tasks int) error {
 // sidecarOptions are what a scenario sets of a sidecar; everything else is as it
 // ships.
 type sidecarOptions struct {
-	slots int
-	pprof bool
+	slots  int
+	pprof  bool
+	listen string // where the app opens its session; empty: http
 }
 
 // startSidecar runs a sidecar beside an app and waits until it listens, which it
@@ -59,11 +60,15 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 	env := []string{
 		"SCHED_DATABASE_URL=" + db.dsn,
 		"SCHED_DATABASE_POOL_MAX=" + strconv.Itoa(poolMax),
-		"SCHED_APP_URL=http://" + app.addr + "/tasks",
 		"SCHED_ADMIN_ADDR=127.0.0.1:0",
 		"SCHED_ADMIN_PPROF=" + strconv.FormatBool(set.pprof),
 		"SCHED_TOKENS_RATE=0",   // it protects an app, which none of these needs
 		"SCHED_LOG_FORMAT=json", // its address is found in the log
+	}
+	if set.listen != "" {
+		env = append(env, "SCHED_APP_PROTOCOL=grpc", "SCHED_APP_LISTEN="+set.listen)
+	} else {
+		env = append(env, "SCHED_APP_URL=http://"+app.addr+"/tasks")
 	}
 	if set.slots > 0 {
 		env = append(env, "SCHED_SLOTS_CEILING="+strconv.Itoa(set.slots))
@@ -74,6 +79,12 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 // startApp runs the app process.
 func (r *Runner) startApp(ctx context.Context, args ...string) (*child, error) {
 	return startChild(ctx, "app", r.worker(WorkerApp, args...), nil)
+}
+
+// startSessionApp runs the app process that opens a session at an address, once
+// somebody listens there.
+func (r *Runner) startSessionApp(ctx context.Context, listen string, window int) (*child, error) {
+	return startChild(ctx, "app", r.worker(WorkerSession, "-target", listen, "-window", strconv.Itoa(window)), nil)
 }
 
 // startRiverClient runs a River client in a process of its own, workers included.

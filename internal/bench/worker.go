@@ -12,22 +12,28 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sched-sidecar/sched/worker"
 )
 
 // Names of the worker processes, the first argument of [RunWorker].
 const (
-	WorkerApp   = "app"
-	WorkerRiver = "river"
-	WorkerFleet = "fleet"
+	WorkerApp     = "app"
+	WorkerSession = "session"
+	WorkerRiver   = "river"
+	WorkerFleet   = "fleet"
 )
 
 // envDSN hands a worker process its database, which an argument would show to
 // everybody on the machine.
 const envDSN = "BENCH_DSN"
 
-// RunWorker is the whole of a worker process: an app that a sidecar calls, a River
-// client with its workers, or many idle sidecars. It ends with ctx or with its
-// standard input, and prints one line that says where it listens.
+// RunWorker is the whole of a worker process: an app that a sidecar calls or that
+// opens a session to it, a River client with its workers, or many idle sidecars. It
+// ends with ctx or with its standard input, and prints one line that says where it
+// listens.
 func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,6 +46,8 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	starts := flags.Bool("starts", false, "keep the time of each start")
 	work := flags.Duration("work", 0, "what a task of kind "+workKind+" takes")
 	sidecars := flags.Int("n", 1, "idle sidecars")
+	target := flags.String("target", "", "where the sidecar takes sessions")
+	window := flags.Int("window", 0, "tasks at once in a session")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,6 +55,11 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	switch name {
 	case WorkerApp:
 		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) { mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder, *work)) })
+	case WorkerSession:
+		parts, ctx := errgroup.WithContext(ctx)
+		parts.Go(func() error { return serve(ctx, stdout, recorder, func(*http.ServeMux) {}) })
+		parts.Go(func() error { return runSession(ctx, *target, *window, recorder) })
+		return parts.Wait()
 	case WorkerRiver:
 		client, err := startRiver(ctx, os.Getenv(envDSN), recorder)
 		if err != nil {
@@ -79,6 +92,16 @@ func taskHandler(recorder *recorder, work time.Duration) http.HandlerFunc {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}
+}
+
+// runSession is an app that does nothing with the tasks of its session.
+func runSession(ctx context.Context, target string, window int, recorder *recorder) error {
+	return worker.Run(ctx, worker.Options{Target: target, Window: window, Handlers: map[string]worker.Handler{
+		noopKind: func(_ context.Context, task *worker.Task) (any, error) {
+			recorder.record(task.ID)
+			return nil, nil
+		},
+	}})
 }
 
 // serve listens on a free port of the loopback until ctx ends.

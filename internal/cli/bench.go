@@ -52,7 +52,7 @@ sched_bench_* are made there and dropped again.`
 }
 
 func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
-	cmd.Flags().StringVar(&o.Drain.Protocol, "protocol", o.Drain.Protocol, "between sidecar and app: http")
+	cmd.Flags().StringVar(&o.Drain.Protocol, "protocol", o.Drain.Protocol, "between sidecar and app: http or grpc")
 	cmd.Flags().IntVar(&o.Drain.Tasks, "tasks", o.Drain.Tasks, "tasks in the backlog that is drained")
 	cmd.Flags().IntVar(&o.Drain.Slots, "slots", o.Drain.Slots, "tasks that the sidecar runs at once")
 }
