@@ -153,6 +153,7 @@ func hosts(conn *pgx.ConnConfig) map[string]struct{} {
 func setUpSession(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.PgConn().Exec(ctx, fmt.Sprintf(`SELECT
 			set_config('default_transaction_isolation', 'read committed', false),
+			CASE WHEN current_setting('plan_cache_mode') = 'auto' THEN set_config('plan_cache_mode', 'force_generic_plan', false) END,
 			CASE WHEN current_setting('idle_in_transaction_session_timeout') = '0'
 				THEN set_config('idle_in_transaction_session_timeout', '%d', false) END
 		WHERE pg_backend_pid() = %d::bigint`, idleInTransaction.Milliseconds(), conn.PgConn().PID())).ReadAll()

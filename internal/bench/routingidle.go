@@ -118,6 +118,7 @@ func serveFleet(ctx context.Context, dsn string, n int, serveUntil func() error)
 		return fmt.Errorf("%s: %w", envDSN, err)
 	}
 	poolConfig.MaxConns = fleetPool
+	poolConfig.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // as a sidecar sets it
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
 		return fmt.Errorf("%s: %w", envDSN, err)

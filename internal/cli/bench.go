@@ -42,7 +42,7 @@ func benchCommand(environ []string) *cobra.Command {
 		benchScenario("routing", "How evenly work is spread, what a wake-up, an idle fleet and limits cost", addRoutingFlags, bench.Routing),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
-	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
+	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
 	cmd.Long = `Measures, and holds what has a bound to it: exit code 1 when a figure falls short.
 Without --dsn a Postgres server is started for it and removed afterwards; the
 database variables of other commands are not read. With --dsn, databases named
