@@ -225,12 +225,12 @@ func (s *Settler) write(ctx context.Context, batch []*settleCall) (locked []*set
 	}
 	for _, call := range batch {
 		row := byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}]
-		switch {
-		case row.Verdict == "locked":
+		switch row.Verdict {
+		case "locked":
 			locked = append(locked, call)
-		case row.Verdict == "settled":
+		case "settled":
 			call.done(SettleResult{Verdict: Settled, State: row.State}, nil)
-		case row.Verdict == "replayed":
+		case "replayed":
 			call.done(SettleResult{Verdict: Replayed}, nil)
 		default:
 			call.done(SettleResult{Verdict: Refused}, nil)

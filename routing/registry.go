@@ -136,7 +136,7 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 			return false, fmt.Errorf("move worker %s to %s: %w", workerID, to, err)
 		}
 		from := State(row.State)
-		if checkMove(from, to) != nil {
+		if legal := checkMove(from, to) == nil; !legal {
 			return false, nil
 		}
 		n, err := r.q.WorkerMove(ctx, dbq.WorkerMoveParams{

@@ -123,7 +123,6 @@ func (c Cron) nextRunning(t time.Time) time.Time {
 			return next.In(c.zone)
 		}
 		// Where the new stretch begins may be due itself; wall times have no fractions.
-		_, offset = end.In(c.zone).Zone()
 		first := wall(end.In(c.zone))
 		if c.walls.Next(first.Add(-time.Second)).Equal(first) {
 			return end.In(c.zone)

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,11 +26,8 @@ func (r *run) requireTask(t *testing.T, id int64, status string) (output string)
 func TestTasksOverASession(t *testing.T) {
 	t.Parallel()
 	r := prepare(t, "")
-	dir, err := os.MkdirTemp("", "sched") // a socket's path must be short
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r.opts.App = nil
-	r.cfg.App.Protocol, r.cfg.App.Listen = "grpc", "unix://"+filepath.Join(dir, "s.sock")
+	r.cfg.App.Protocol, r.cfg.App.Listen = "grpc", "unix://"+filepath.Join(t.TempDir(), "s.sock")
 	r.start(t)
 	waiting := r.enqueue(t, "'echo', '[1]'")
 	hopeless := r.enqueue(t, "'hopeless', protocol => 'grpc'")

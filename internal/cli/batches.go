@@ -83,7 +83,7 @@ func showBatches(s *screen, batches []operator.Batch) error {
 			paint[8] = red
 		}
 		t.add(paint, b.Batch, share(b), number(b.Total), number(b.Available+b.Scheduled+b.Pending), number(b.Running), numberIfAny(b.Retryable),
-			number(b.Completed), numberIfAny(b.Cancelled), numberIfAny(b.Discarded), localTime(b.FirstCreated), localTimeOr(b.LastEnded, none))
+			number(b.Completed), numberIfAny(b.Cancelled), numberIfAny(b.Discarded), localTime(b.FirstCreated), localTimeIfAny(b.LastEnded))
 	}
 
 	return t.write(s.out, s.width, s.color)

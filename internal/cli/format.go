@@ -17,9 +17,9 @@ const none = "-"
 // localTime shows a moment in the reader's own zone.
 func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-func localTimeOr(t *time.Time, otherwise string) string {
+func localTimeIfAny(t *time.Time) string {
 	if t == nil {
-		return otherwise
+		return none
 	}
 
 	return localTime(*t)

@@ -196,7 +196,7 @@ func TestTopologyFollow(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- cmd.ExecuteContext(ctx)
-		writer.Close()
+		_ = writer.Close() // the reader sees its end
 	}()
 	var seen bytes.Buffer
 	for part := make([]byte, 4096); !strings.Contains(seen.String(), "w-three"); {

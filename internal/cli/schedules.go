@@ -120,7 +120,7 @@ func showSchedules(s *screen, schedules []operator.Schedule) error {
 		if x.LastTaskID != nil {
 			task = fmt.Sprint(*x.LastTaskID)
 		}
-		t.add(map[int]color{4: paint}, x.Name, x.Cron, x.Timezone, x.Kind, state, localTimeOr(x.NextRunAt, none), localTimeOr(x.LastRunAt, none), task, note)
+		t.add(map[int]color{4: paint}, x.Name, x.Cron, x.Timezone, x.Kind, state, localTimeIfAny(x.NextRunAt), localTimeIfAny(x.LastRunAt), task, note)
 	}
 
 	return t.write(s.out, s.width, s.color)

@@ -42,7 +42,7 @@ func TestSchedules(t *testing.T) {
 	require.Equal(t, "schedule nightly is paused\n", f.ok("schedules", "pause", "nightly"))
 	require.Contains(t, f.ok("schedules"), "paused")
 	id := f.objects("schedules", "run", "nightly")[0]["task_id"]
-	require.Equal(t, 1.0, id)
+	require.InDelta(t, 1, id, 0)
 	require.Equal(t, "report", f.objects("tasks", "get", "1")[0]["kind"])
 	require.Equal(t, "schedule nightly goes on at its next time\n", f.ok("schedules", "resume", "nightly"))
 

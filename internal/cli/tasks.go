@@ -123,7 +123,7 @@ func showTasks(s *screen, tasks []operator.Task, first bool) error {
 	for _, task := range tasks {
 		t.add(map[int]color{3: statusColor(task.Status)},
 			strconv.FormatInt(task.ID, 10), task.Kind, task.Queue, task.Status,
-			fmt.Sprintf("%d/%d", task.Attempt, task.MaxAttempts), localTimeOr(task.StartTime, none),
+			fmt.Sprintf("%d/%d", task.Attempt, task.MaxAttempts), localTimeIfAny(task.StartTime),
 			took(task.StartTime, task.EndTime, task.Status == "running"), orNone(task.WorkerID), taskNote(task))
 	}
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -84,7 +85,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, task *dispatch.Task) jobs.Out
 	stdout := &head{limit: d.config.MaxOutputBytes}
 	stderr := &tail{limit: stderrBytes}
 	command := exec.CommandContext(ctx, d.config.Command[0], d.config.Command[1:]...)
-	command.Env = append(d.environ[:len(d.environ):len(d.environ)], variables(task)...)
+	command.Env = slices.Concat(d.environ, variables(task))
 	command.Stdin = bytes.NewReader(task.Args)
 	command.Stdout, command.Stderr = stdout, stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -84,9 +84,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	patience := time.AfterFunc(stopPatience, s.grpc.Stop)
 	defer patience.Stop()
 	s.grpc.GracefulStop()
-	<-served
+	err := <-served
 	s.dispatcher.background.Wait()
-	return nil
+	return err
 }
 
 // Close frees the address of a server that was never served.
