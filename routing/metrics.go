@@ -18,6 +18,7 @@ type metrics struct {
 	fleetPressure, fleetPending, fleetLoad     prometheus.Gauge
 	unroutableQueues, unroutableTasks          prometheus.Gauge
 	topologyVersion, assignments, workersAtAll prometheus.Gauge
+	desiredWorkers                             prometheus.Gauge
 	queuePressure, queuePending                *prometheus.GaugeVec
 	workers                                    *prometheus.GaugeVec
 	turnSeconds                                prometheus.Histogram
@@ -39,6 +40,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		topologyVersion:  gauge("topology_version", "Version of the newest topology."),
 		assignments:      gauge("assignments", "Rows of sched.assignment."),
 		workersAtAll:     gauge("fleet_slots", "Sum of the slots of all live workers."),
+		desiredWorkers:   gauge("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it."),
 		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red.", "queue"),
 		queuePending:     vec("queue_pending", "Tasks available and due in these queues, counted up to max_pending.", "queue"),
 		workers:          vec("fleet_workers", "Live workers by health.", "health"),
@@ -47,13 +49,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}),
 	}
 	registerer.MustRegister(m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
-		m.assignments, m.workersAtAll, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
+		m.assignments, m.workersAtAll, m.desiredWorkers, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
 	return m
 }
 
 func (m *metrics) reset() {
 	for _, gauge := range []prometheus.Gauge{
-		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll,
+		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll, m.desiredWorkers,
 	} {
 		gauge.Set(0)
 	}

@@ -23,6 +23,7 @@ const (
 	// reloadEvery is after how many turns everything is read again, lest a row that
 	// somebody else wrote or deleted go unnoticed for long.
 	reloadEvery = 300
+	demandEvery = 5  // turns
 	sweepEvery  = 60 // turns
 	sweepMax    = 20_000
 )
@@ -99,6 +100,9 @@ func (r *Router) Turn(ctx context.Context) error {
 		r.putFleet(ctx),
 		r.tell(ctx),
 	}
+	if r.turn%demandEvery == 0 {
+		errs = append(errs, r.demand(ctx))
+	}
 	if r.turn%sweepEvery == sweepEvery-1 {
 		errs = append(errs, r.sweep(ctx))
 	}
@@ -106,6 +110,16 @@ func (r *Router) Turn(ctx context.Context) error {
 	r.forgetGroups()
 	r.turn++
 	return errors.Join(errs...)
+}
+
+// demand shows how many workers there should be.
+func (r *Router) demand(ctx context.Context) error {
+	desired, err := r.q.RoutingDemand(ctx)
+	if err != nil {
+		return fmt.Errorf("read the fleet's demand: %w", err)
+	}
+	r.metrics.desiredWorkers.Set(float64(desired))
+	return nil
 }
 
 // within bounds a part of the turn that may take long, so that it leaves time for

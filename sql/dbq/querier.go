@@ -153,6 +153,8 @@ type Querier interface {
 	RoutingAssign(ctx context.Context, arg RoutingAssignParams) error
 	// All assignments. By the leader, at its start and each minute.
 	RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsRow, error)
+	// How many workers the fleet needs, for the metric. By the leader, each few seconds.
+	RoutingDemand(ctx context.Context) (int32, error)
 	// The fleet as it was written last, and the oldest transaction that may still commit
 	// something: what is read from there on next time misses nothing. By the leader, each second.
 	RoutingFleet(ctx context.Context) (RoutingFleetRow, error)

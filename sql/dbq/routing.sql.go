@@ -335,6 +335,18 @@ func (q *Queries) RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsR
 	return items, nil
 }
 
+const routingDemand = `-- name: RoutingDemand :one
+SELECT coalesce(d.desired_workers, 0)::integer AS desired FROM sched.fleet_demand AS d
+`
+
+// How many workers the fleet needs, for the metric. By the leader, each few seconds.
+func (q *Queries) RoutingDemand(ctx context.Context) (int32, error) {
+	row := q.db.QueryRow(ctx, routingDemand)
+	var desired int32
+	err := row.Scan(&desired)
+	return desired, err
+}
+
 const routingFleet = `-- name: RoutingFleet :one
 SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon
 FROM sched.fleet AS f

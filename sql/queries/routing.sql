@@ -277,3 +277,7 @@ SELECT coalesce(w.labels ->> 'track' = 'canary', false)::boolean AS canary, coun
 FROM ended AS e
 LEFT JOIN sched.worker AS w ON w.id = e.worker_id
 GROUP BY 1;
+
+-- name: RoutingDemand :one
+-- How many workers the fleet needs, for the metric. By the leader, each few seconds.
+SELECT coalesce(d.desired_workers, 0)::integer AS desired FROM sched.fleet_demand AS d;
