@@ -47,7 +47,7 @@ func TestElectionWaitsForPostgres(t *testing.T) {
 				defer cancel()
 				started := time.Now()
 
-				_, err := executor{&away{back: started.Add(test.outage)}}.Begin(ctx)
+				_, err := executor{&away{back: started.Add(test.outage)}, func() bool { return true }}.Begin(ctx)
 
 				require.Equal(t, test.took, time.Since(started))
 				require.ErrorIs(t, err, test.err)
@@ -57,4 +57,25 @@ func TestElectionWaitsForPostgres(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While another is known to lead there is no election, and no statement of one.
+func TestNoElectionWhileAnotherLeads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Governor{}
+		require.True(t, g.mayElect(), "nothing is known")
+		g.noteLed(true, time.Now())
+		require.False(t, g.mayElect())
+		_, err := executor{nil, g.mayElect}.Begin(t.Context())
+		require.ErrorIs(t, err, rivertype.ErrNotFound)
+		<-time.After(ledSure)
+		require.True(t, g.mayElect(), "no sign of it any more")
+		g.noteLed(true, time.Now())
+		g.leading.Store(true)
+		require.True(t, g.mayElect(), "a leader renews his leadership")
+		g.leading.Store(false)
+		g.noteLed(false, time.Now())
+		require.True(t, g.mayElect(), "it said that it stops")
+	})
 }

@@ -108,6 +108,7 @@ type Governor struct {
 	laneCount atomic.Int64
 	// lastBeat is when the last heartbeat that succeeded was sent.
 	lastBeat    atomic.Pointer[time.Time]
+	ledAt       atomic.Pointer[time.Time] // when somebody was last seen to lead; nil: nobody was
 	policy      atomic.Pointer[routing.Policy]
 	news        chan struct{}                               // capacity 1: the policy is out of date
 	policyEvery time.Duration                               // without news of it, while news are heard

@@ -50,6 +50,7 @@ func (g *Governor) lead(ctx context.Context) {
 		g.leading.Store(false)
 		g.metrics.leading.Set(0)
 		g.router.Reset()
+		g.abdicate(ctx)
 		if g.config.Schedules != nil {
 			g.config.Schedules.Rest()
 		}
@@ -71,6 +72,38 @@ func (g *Governor) lead(ctx context.Context) {
 		if !sleep(ctx, max(leadInterval-time.Since(started), leadInterval/10)) {
 			return
 		}
+	}
+}
+
+// ledSure is how long after its last sign another's leadership is taken for
+// granted: less than a leadership that nobody renews lasts.
+const ledSure = 7 * time.Second
+
+// abdicateTimeout bounds telling the others, which must not hold up a shutdown.
+const abdicateTimeout = time.Second
+
+// mayElect reports whether to take part in elections: as the leader, who renews his,
+// or while nobody is known to lead.
+func (g *Governor) mayElect() bool {
+	at := g.ledAt.Load()
+	return g.leading.Load() || at == nil || time.Since(*at) >= ledSure
+}
+
+// abdicate tells the others at once that nobody leads, so that they elect.
+func (g *Governor) abdicate(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abdicateTimeout)
+	defer cancel()
+	if err := g.q.FleetUnled(ctx, g.workerID()); err != nil {
+		g.config.Logger.DebugContext(ctx, "the others will notice by themselves that nobody leads", slog.Any("error", err))
+	}
+}
+
+// noteLed keeps when another was last seen to lead, as of a reading.
+func (g *Governor) noteLed(led bool, asked time.Time) {
+	if led {
+		g.ledAt.Store(&asked)
+	} else {
+		g.ledAt.Store(nil)
 	}
 }
 

@@ -97,7 +97,11 @@ func (g *Governor) policyDue(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
 	defer cancel()
+	asked := time.Now()
 	stale, err := g.registry.PolicyStale(ctx, policy)
+	if err == nil && !stale {
+		g.noteLed(policy.Led, asked)
+	}
 	return err != nil || stale
 }
 
@@ -116,6 +120,7 @@ func (g *Governor) refreshPolicy(ctx context.Context) {
 		g.config.Logger.DebugContext(ctx, "policy not refreshed", slog.Any("error", err))
 		return
 	}
+	g.noteLed(now.Led, now.ReadAt)
 	before := g.policy.Swap(&now)
 	g.poller.setPolled(&now)
 	gained, lost := difference(before.Queues, now.Queues)

@@ -79,6 +79,8 @@ type Querier interface {
 	FleetSettingPut(ctx context.Context, arg FleetSettingPutParams) (int64, error)
 	// All settings. By sched apply and export.
 	FleetSettings(ctx context.Context) ([]FleetSettingsRow, error)
+	// Says that nobody leads, unless another does by now. By a leader that stops to be one.
+	FleetUnled(ctx context.Context, workerID string) error
 	// Whether Postgres can hold a JSON text: it refuses some that JSON allows. To
 	// find the line at fault.
 	JSONCheck(ctx context.Context, value string) (bool, error)

@@ -254,6 +254,20 @@ func (q *Queries) DecisionSweep(ctx context.Context, arg DecisionSweepParams) (i
 	return result.RowsAffected(), nil
 }
 
+const fleetUnled = `-- name: FleetUnled :exec
+WITH unled AS (
+    UPDATE sched.fleet AS f SET computed_at = NULL WHERE f.leader = $1::text RETURNING f.topology_version
+)
+
+SELECT pg_notify('sched.topology', u.topology_version::text)::text AS told FROM unled AS u
+`
+
+// Says that nobody leads, unless another does by now. By a leader that stops to be one.
+func (q *Queries) FleetUnled(ctx context.Context, workerID string) error {
+	_, err := q.db.Exec(ctx, fleetUnled, workerID)
+	return err
+}
+
 const operatorActionSweep = `-- name: OperatorActionSweep :execrows
 DELETE FROM sched.operator_action AS a
 WHERE a.id IN (

@@ -281,3 +281,11 @@ GROUP BY 1;
 -- name: RoutingDemand :one
 -- How many workers the fleet needs, for the metric. By the leader, each few seconds.
 SELECT coalesce(d.desired_workers, 0)::integer AS desired FROM sched.fleet_demand AS d;
+
+-- name: FleetUnled :exec
+-- Says that nobody leads, unless another does by now. By a leader that stops to be one.
+WITH unled AS (
+    UPDATE sched.fleet AS f SET computed_at = NULL WHERE f.leader = @worker_id::text RETURNING f.topology_version
+)
+
+SELECT pg_notify('sched.topology', u.topology_version::text)::text AS told FROM unled AS u;
