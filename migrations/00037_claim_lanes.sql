@@ -143,7 +143,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     open_end CONSTANT bigint := 9223372036854775807;
-    deadline   timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);
+    deadline   timestamptz;
     lanes      integer[];
     l          integer;
     next_lane  integer;
@@ -190,6 +190,7 @@ BEGIN
         SELECT 'queue:' || q.name FROM sched.queue AS q WHERE q.name = ANY (queues) AND (q.rate IS NOT NULL OR q.max_running IS NOT NULL)
         UNION ALL SELECT 'kind:' || k.kind FROM sched.kind AS k WHERE k.kind = ANY (lane_kinds) AND k.rate IS NOT NULL);
 
+    deadline := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);  -- for the lanes: what came before may have taken long
     FOREACH l IN ARRAY lanes LOOP
         started := clock_timestamp();
         IF got >= max_tasks OR started > deadline THEN

@@ -162,7 +162,12 @@ DECLARE
     this text := extract(epoch FROM statement_timestamp())::text;
     row_id bigint;
 BEGIN
-    IF open[2] = this AND open[3] = action THEN
+    -- What a session setting says is believed only of a row that this transaction wrote for this statement.
+    IF open[2] = this AND open[3] = action AND EXISTS (
+        SELECT FROM sched.operator_action AS a
+        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.at >= statement_timestamp()
+            AND a.object_type = 'task' AND a.action = note_task_action.action
+    ) THEN
         open[4] := (open[4]::bigint + 1)::text;
         IF open[4]::bigint <= 100 THEN
             open[5] := open[5] || ',' || task_id;
@@ -195,7 +200,7 @@ BEGIN
         UPDATE sched.operator_action AS a
         SET object = open[4] || ' tasks', before = NULL,
             after = jsonb_build_object('tasks', open[4]::bigint, 'ids', to_jsonb(string_to_array(open[5], ',')::bigint[]))
-        WHERE a.id = open[1]::bigint;
+        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.object_type = 'task';
     END IF;
     PERFORM set_config('sched.task_action', '', true);
 END;

@@ -210,7 +210,7 @@ statement (step, text) AS (
 	UNION ALL
 	SELECT 2, CASE kind
 		WHEN 'TABLE' THEN format('GRANT SELECT%s ON TABLE %s TO %I',
-			CASE WHEN bare::text = ANY (@read_only::text[]) THEN '' ELSE ', INSERT, UPDATE, DELETE' END, name, @sidecar::text)
+			CASE WHEN bare::text = ANY (@read_only::text[]) THEN '' WHEN bare = 'operator_action' THEN ', DELETE' ELSE ', INSERT, UPDATE, DELETE' END, name, @sidecar::text)
 		WHEN 'VIEW' THEN format('GRANT SELECT ON TABLE %s TO %I, %I', name, @sidecar::text, @auditor::text)
 		WHEN 'SEQUENCE' THEN format('GRANT USAGE, SELECT ON SEQUENCE %s TO %I', name, @sidecar::text)
 		WHEN 'FUNCTION' THEN format('GRANT EXECUTE ON FUNCTION %s TO %I', name, @sidecar::text)

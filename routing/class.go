@@ -1,6 +1,9 @@
 package routing
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // classKey names queues that demand the same. base is empty unless a worker is
 // narrowed to queues of this name: it makes no difference otherwise.
@@ -92,7 +95,16 @@ func (g *group) compute(d Demand, strategy Strategy, c *class, turn int) {
 		g.load = meanLoad(c.members) // overloaded, held or draining: busy all the same
 	}
 	g.wake = WakeList(strategy, assigned, turn)
+	if g.mixed(assigned) && slices.ContainsFunc(assigned, func(m *Member) bool { return m.wakeable() && !m.Polling && m.free() > 0 }) {
+		g.wake = nil // the one that is woken, or that polls, may not be one that takes the task
+	}
 	g.rotates = strategy == RoundRobin && len(assigned) > wakeMax
+}
+
+// mixed reports whether not every worker takes every task: canaries have shares of
+// their own, and some take some kinds only.
+func (g *group) mixed(assigned []*Member) bool {
+	return g.canaries > 0 && g.canaries < len(assigned) || slices.ContainsFunc(assigned, func(m *Member) bool { return m.Partial })
 }
 
 func (r *Router) newClass(d Demand) *class {

@@ -175,13 +175,13 @@ func (r *Router) noteAssignable(before fleetState) {
 // same reports whether two members whose traits are the same are the same.
 func (m *Member) same(other *Member) bool {
 	return m.ID == other.ID && m.Health == other.Health && m.Held == other.Held && m.HeldLong == other.HeldLong && m.Polling == other.Polling &&
-		m.Running == other.Running && m.Slots == other.Slots && m.Ceiling == other.Ceiling
+		m.Partial == other.Partial && m.Running == other.Running && m.Slots == other.Slots && m.Ceiling == other.Ceiling
 }
 
 func memberOf(row dbq.RoutingWorkersRow) *Member {
 	return &Member{
 		ID: row.ID, Labels: textPairs(row.Labels), Bases: row.Queues, Protocols: row.Protocols, State: State(row.State),
-		Held: row.Held, Polling: row.Polling, Running: int(row.Running), Slots: int(row.Slots), Ceiling: int(row.Ceiling),
+		Held: row.Held, Partial: row.Partial, Polling: row.Polling, Running: int(row.Running), Slots: int(row.Slots), Ceiling: int(row.Ceiling),
 		CPU: float64(row.Cpu),
 	}
 }

@@ -31,6 +31,8 @@ type Member struct {
 	// Held: it claims nothing for a reason of its own, such as an app that is
 	// down. HeldLong: so it has been for some time.
 	Held, HeldLong bool
+	// Partial: it takes some kinds only.
+	Partial bool
 	// Polling: it looks for work by itself, so that nobody need wake it.
 	Polling                 bool
 	Running, Slots, Ceiling int

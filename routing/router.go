@@ -19,6 +19,8 @@ import (
 
 const (
 	turnTimeout = 2 * time.Second
+	// loadTimeout bounds a turn that reads everything.
+	loadTimeout = 10 * time.Second
 	partTimeout = time.Second
 	// reloadEvery is after how many turns everything is read again, lest a row that
 	// somebody else wrote or deleted go unnoticed for long.
@@ -84,8 +86,12 @@ func (r *Router) Reset() {
 // Turn takes one turn, bounded by two seconds. To be called each second. What
 // doesn't depend on a part that failed is done all the same; the fleet's row, which
 // says that somebody leads, is written only if the workers could be read.
-func (r *Router) Turn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+func (r *Router) Turn(parent context.Context) error {
+	limit := turnTimeout
+	if !r.loaded {
+		limit = loadTimeout
+	}
+	ctx, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
 	started := time.Now()
 	if err := r.read(ctx, started); err != nil {
@@ -97,14 +103,15 @@ func (r *Router) Turn(ctx context.Context) error {
 		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
 		r.putQueues(ctx, started),
 		within(ctx, partTimeout, r.canaries),
-		r.putFleet(ctx),
-		r.tell(ctx),
+		// Whatever the rest took: without these two nobody seems to lead.
+		within(parent, partTimeout, r.putFleet),
+		within(parent, partTimeout, r.tell),
 	}
 	if r.turn%demandEvery == 0 {
 		errs = append(errs, r.demand(ctx))
 	}
 	if r.turn%sweepEvery == sweepEvery-1 {
-		errs = append(errs, r.sweep(ctx))
+		errs = append(errs, within(parent, turnTimeout, r.sweep))
 	}
 	r.metrics.observe(r, time.Since(started))
 	r.forgetGroups()

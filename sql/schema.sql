@@ -193,6 +193,7 @@ CREATE TABLE sched.operator_action (
     after jsonb,
     db_user text DEFAULT SESSION_USER NOT NULL,
     application_name text DEFAULT current_setting('application_name'::text) NOT NULL,
+    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT operator_action_pkey PRIMARY KEY (id)
 );
 
@@ -583,7 +584,7 @@ AS $function$
 #variable_conflict use_variable
 DECLARE
     open_end CONSTANT bigint := 9223372036854775807;
-    deadline   timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);
+    deadline   timestamptz;
     lanes      integer[];
     l          integer;
     next_lane  integer;
@@ -630,6 +631,7 @@ BEGIN
         SELECT 'queue:' || q.name FROM sched.queue AS q WHERE q.name = ANY (queues) AND (q.rate IS NOT NULL OR q.max_running IS NOT NULL)
         UNION ALL SELECT 'kind:' || k.kind FROM sched.kind AS k WHERE k.kind = ANY (lane_kinds) AND k.rate IS NOT NULL);
 
+    deadline := clock_timestamp() + make_interval(secs => budget_ms / 1000.0);  -- for the lanes: what came before may have taken long
     FOREACH l IN ARRAY lanes LOOP
         started := clock_timestamp();
         IF got >= max_tasks OR started > deadline THEN
@@ -1690,7 +1692,7 @@ BEGIN
         UPDATE sched.operator_action AS a
         SET object = open[4] || ' tasks', before = NULL,
             after = jsonb_build_object('tasks', open[4]::bigint, 'ids', to_jsonb(string_to_array(open[5], ',')::bigint[]))
-        WHERE a.id = open[1]::bigint;
+        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.object_type = 'task';
     END IF;
     PERFORM set_config('sched.task_action', '', true);
 END;
@@ -1946,7 +1948,12 @@ DECLARE
     this text := extract(epoch FROM statement_timestamp())::text;
     row_id bigint;
 BEGIN
-    IF open[2] = this AND open[3] = action THEN
+    -- What a session setting says is believed only of a row that this transaction wrote for this statement.
+    IF open[2] = this AND open[3] = action AND EXISTS (
+        SELECT FROM sched.operator_action AS a
+        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.at >= statement_timestamp()
+            AND a.object_type = 'task' AND a.action = note_task_action.action
+    ) THEN
         open[4] := (open[4]::bigint + 1)::text;
         IF open[4]::bigint <= 100 THEN
             open[5] := open[5] || ',' || task_id;
@@ -3136,6 +3143,7 @@ COMMENT ON COLUMN sched.operator_action.before IS 'What changed, before it.';
 COMMENT ON COLUMN sched.operator_action.after IS 'What changed, after it.';
 COMMENT ON COLUMN sched.operator_action.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_action.application_name IS 'Its application_name.';
+COMMENT ON COLUMN sched.operator_action.xact IS 'Transaction that wrote it: no other completes it.';
 COMMENT ON INDEX sched.operator_action_at_index IS 'Interventions of a time, and what is old.';
 COMMENT ON INDEX sched.operator_action_object_index IS 'Interventions on one object.';
 COMMENT ON VIEW sched.operator_actions IS 'Who intervened, by whatever means; kept for the setting operator_action_keep_days.';

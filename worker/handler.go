@@ -88,18 +88,28 @@ func resultOf(task *Task, output any, err error) *workerv1.Result {
 		result.Output, err = encode(output)
 		if err != nil {
 			err = Cancel(fmt.Errorf("the task was done, but its output can't be encoded: %w", err))
+		} else if len(result.Output) > outputMax {
+			err = Cancel(fmt.Errorf("the task was done, but its output has %d bytes; at most %d can be sent", len(result.Output), outputMax))
 		}
 	}
 	if err == nil {
 		return result
 	}
-	result.Outcome, result.Output, result.Error = workerv1.Outcome_OUTCOME_RETRY, nil, strings.ToValidUTF8(err.Error(), "\uFFFD")
+	result.Outcome, result.Output, result.Error = workerv1.Outcome_OUTCOME_RETRY, nil, strings.ToValidUTF8(shorten(err.Error()), "\uFFFD")
 	var chosen *outcomeError
 	if errors.As(err, &chosen) {
 		result.Outcome, result.DelayMs = chosen.outcome, uint64(max(0, chosen.delay.Milliseconds()))
 	}
 	return result
 }
+
+// What one result may hold, so that any of them fits a frame.
+const (
+	outputMax = 32 << 20
+	errorMax  = 2 << 10 // all that is kept
+)
+
+func shorten(text string) string { return text[:min(len(text), errorMax)] }
 
 func encode(output any) ([]byte, error) {
 	switch output := output.(type) {

@@ -31,6 +31,10 @@ const (
 	resultsMax    = 512 // in one frame
 	resultBytes   = 4 << 20
 	receiveMax    = 64 << 20
+	inFlightMax   = 5000 // that a hello may name
+	// awayMax is how long a sidecar that is away is waited for after the end: by then
+	// it, or whoever takes its place, has failed what was left here.
+	awayMax       = 5 * time.Second
 	keepaliveTime = 20 * time.Second
 )
 
@@ -103,11 +107,20 @@ type client struct {
 // run opens sessions until ctx has ended and nothing is left to return.
 func (c *client) run(ctx context.Context, service workerv1.WorkerServiceClient) error {
 	backoff := backoffMin
+	var away time.Time // since when, after ctx's end
 	for {
 		welcomed, err := c.session(ctx, service)
 		switch {
+		case welcomed || ctx.Err() == nil:
+			away = time.Time{}
+		case away.IsZero():
+			away = time.Now()
+		}
+		switch {
 		case err == nil:
 			return nil
+		case !away.IsZero() && time.Since(away) > awayMax:
+			return fmt.Errorf("worker: the sidecar is away; what was not returned runs again: %w", err)
 		case status.Code(err) == codes.InvalidArgument:
 			return fmt.Errorf("worker: the sidecar refuses this app: %w", err)
 		case ctx.Err() != nil && c.idle():
@@ -173,7 +186,11 @@ func (c *client) hello() *workerv1.SessionRequest {
 	for k := range c.running {
 		hello.InFlight = append(hello.InFlight, &workerv1.TaskRef{TaskId: k.taskID, Lease: k.lease})
 	}
-	// What was sent may not have arrived; a result that did is known there.
+	// What was sent may not have arrived; a result that did is known there. The oldest
+	// are the likeliest to have.
+	if extra := len(c.sent) + len(c.running) + len(c.results) - inFlightMax; extra > 0 {
+		c.sent = c.sent[min(extra, len(c.sent)):]
+	}
 	c.results = append(c.sent, c.results...)
 	c.sent = nil
 	for _, result := range c.results {
@@ -235,6 +252,9 @@ func (c *client) send(ctx context.Context, stream workerv1.WorkerService_Session
 			if err := <-received; !errors.Is(err, io.EOF) {
 				return err
 			}
+			if !c.idle() {
+				return errors.New("tasks came while the app said goodbye") // the next session takes them up
+			}
 			return nil
 		}
 	}
@@ -269,7 +289,7 @@ func (c *client) next() (results []*workerv1.Result, frames []*workerv1.SessionR
 	clear(c.progress)
 	n, size := 0, 0
 	for n < len(c.results) && n < resultsMax {
-		size += len(c.results[n].GetOutput())
+		size += len(c.results[n].GetOutput()) + len(c.results[n].GetError())
 		if size > resultBytes && n > 0 {
 			break
 		}
@@ -279,7 +299,7 @@ func (c *client) next() (results []*workerv1.Result, frames []*workerv1.SessionR
 	c.results = c.results[n:]
 	c.sent = append(c.sent, results...)
 	// A window of them at most can be unknown to the sidecar.
-	if extra := len(c.sent) - 2*c.options.Window; extra > 0 {
+	if extra := len(c.sent) - c.options.Window; extra > 0 {
 		c.sent = slices.Delete(c.sent, 0, extra)
 	}
 	return results, frames

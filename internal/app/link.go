@@ -40,7 +40,7 @@ func newLink(ctx context.Context, cfg config.Sidecar, opts Options) (*link, erro
 	case config.ProtocolGRPC:
 		return newSessions(ctx, cfg, opts)
 	case config.ProtocolExec:
-		d, err := execapp.New(execapp.Config{Command: cfg.App.Command, MaxOutputBytes: cfg.MaxResponseBytes, Logger: opts.Logger})
+		d, err := execapp.New(execapp.Config{Command: cfg.App.Command, MaxOutputBytes: cfg.MaxResponseBytes, KillAfter: killAfter(cfg), Logger: opts.Logger})
 		if err != nil {
 			return nil, err
 		}
@@ -52,6 +52,13 @@ func newLink(ctx context.Context, cfg config.Sidecar, opts Options) (*link, erro
 		}
 		return plainLink(d, d.Close), nil
 	}
+}
+
+// killAfter is how long a command that is told to end may take: half of what is
+// left, at a shutdown, for handing tasks back, and at a fence, before others get them.
+func killAfter(cfg config.Sidecar) time.Duration {
+	margin := max(min(stopMarginMax, cfg.ShutdownGrace/4), stopMarginMin)
+	return min(margin, cfg.EvictAfter-cfg.FenceAfter) / 2
 }
 
 // plainLink is one without anything beside the dispatcher.

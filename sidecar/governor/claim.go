@@ -343,11 +343,11 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 		members.members[i] = x
 		g.running.add(x)
 	}
-	empty := []byte("{}") // what River decodes; the real ones travel in the executions
-	first := &rows[0]
+	empty := []byte("{}")                               // what River decodes; the real ones travel in the executions
+	first, attemptedAt := &rows[0], rows[0].AttemptedAt // a pointer into rows would keep them all
 	return []*rivertype.JobRow{{
 		ID: first.ID, Kind: riverKind, Queue: producerQueue, State: rivertype.JobStateRunning,
-		Attempt: int(first.Attempt), MaxAttempts: int(first.MaxAttempts), AttemptedAt: &first.AttemptedAt,
+		Attempt: int(first.Attempt), MaxAttempts: int(first.MaxAttempts), AttemptedAt: &attemptedAt,
 		CreatedAt: first.CreatedAt, ScheduledAt: first.ScheduledAt, Priority: int(first.Priority),
 		EncodedArgs: empty, Metadata: empty,
 	}}
@@ -413,7 +413,8 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 	known := g.running.leases()
 	worker := g.workerID()
-	rows, err := g.q.TaskRunningOf(ctx, dbq.TaskRunningOfParams{WorkerID: worker, Max: claimMax})
+	most := len(known) + claimMax // so that what isn't known is among them
+	rows, err := g.q.TaskRunningOf(ctx, dbq.TaskRunningOfParams{WorkerID: worker, Max: int32(most)})
 	if err != nil {
 		return err
 	}
@@ -429,7 +430,7 @@ func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 		g.config.Logger.InfoContext(ctx, "task handed back: the answer to its claim was lost",
 			slog.Int64("task_id", row.ID), slog.Bool("written", result.Verdict == jobs.Settled))
 	}
-	g.claimInDoubt = false
+	g.claimInDoubt = len(rows) == most
 	return nil
 }
 

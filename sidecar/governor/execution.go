@@ -144,7 +144,9 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 		return fmt.Errorf("task %d has no execution", job.ID) // cannot happen: begin adds it first
 	}
 	g := first.group
-	for _, x := range g.members {
+	members := g.members
+	g.members = nil // those that have ended must not be kept by the one that runs longest
+	for _, x := range members {
 		if starter, ok := w.governor.config.Dispatcher.(dispatch.Starter); ok {
 			w.governor.start(x, starter)
 		} else {

@@ -18,6 +18,9 @@ import (
 // what a window costs.
 
 const (
+	// laneSecondLook is when a claim looks again for what a wake-up announced.
+	laneSecondLook = 25 * time.Millisecond
+
 	// laneStart is before the first position of all, laneOpen after the last.
 	laneStart = -1
 	laneOpen  = math.MaxInt64

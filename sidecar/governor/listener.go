@@ -173,6 +173,10 @@ func (g *Governor) inserted(queue, worker string) {
 		g.metrics.wakeups.WithLabelValues(wakeupTaken).Inc()
 		g.hints.add(queue)
 		g.pilot.wake()
+		if g.laneCount.Load() > 0 {
+			// The task may lie behind a mark, and the sweep that finds it may rest just now.
+			g.alarm.set(time.Now().Add(laneSecondLook))
+		}
 		return
 	}
 	g.metrics.wakeups.WithLabelValues(wakeupForeign).Inc()

@@ -28,8 +28,11 @@ const (
 
 	// policyPause is the least time between two readings. A reading that takes long
 	// is followed by a longer pause, so that it is at most a twentieth of the time.
-	policyPause = 200 * time.Millisecond
-	policyShare = 20
+	// But for no longer than policyRestMax: a reading that hung must not leave the
+	// worker without its policy for minutes.
+	policyPause   = 200 * time.Millisecond
+	policyRestMax = 5 * time.Second
+	policyShare   = 20
 	// policySpread is by how much the answer to a change is spread for each worker
 	// of the fleet, up to policySpreadMax: they all hear of it at the same moment.
 	policySpread    = time.Millisecond
@@ -78,7 +81,7 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 				kindsAt = started
 			}
 		}
-		if !sleep(ctx, max(policyPause, (policyShare-1)*time.Since(started))) {
+		if !sleep(ctx, min(max(policyPause, (policyShare-1)*time.Since(started)), policyRestMax)) {
 			return nil
 		}
 		interval := policyDeafInterval

@@ -160,7 +160,7 @@ func (d *Dispatcher) choose(kind string) (best *session, known bool) {
 
 // fill gives waiting attempts to sessions with room. Under d.mu.
 func (d *Dispatcher) fill() {
-	if len(d.waiting) == 0 || (d.full() && len(d.sessions) > 0) {
+	if len(d.waiting) == 0 || (d.open() > 0 && d.full()) {
 		return
 	}
 	waiting := d.waiting

@@ -33,7 +33,7 @@ func (d *Dispatcher) outcomeOf(r *workerv1.Result) (jobs.Outcome, error) {
 		return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: orElse(text, "the app failed without saying why"), Delay: delay}, nil
 	case workerv1.Outcome_OUTCOME_SNOOZE:
 		return jobs.Outcome{
-			Kind: jobs.OutcomeSnooze, Error: orElse(text, "the app put it off"), Delay: min(max(delay, snoozeMin), snoozeMax),
+			Kind: jobs.OutcomeSnooze, PauseKind: true, Error: orElse(text, "the app put it off"), Delay: min(max(delay, snoozeMin), snoozeMax),
 		}, nil
 	case workerv1.Outcome_OUTCOME_CANCEL:
 		return jobs.Outcome{Kind: jobs.OutcomeCancel, Error: orElse(text, "the app ended it for good without saying why")}, nil

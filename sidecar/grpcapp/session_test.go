@@ -162,7 +162,7 @@ func TestOutcomesOfHandlers(t *testing.T) {
 		{"output", jobs.Outcome{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`{"n":1}`)}},
 		{"fails", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "no luck"}},
 		{"later", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "later", Delay: time.Minute}},
-		{"snooze", jobs.Outcome{Kind: jobs.OutcomeSnooze, Error: "wrapped: busy", Delay: 3 * time.Second}},
+		{"snooze", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Error: "wrapped: busy", Delay: 3 * time.Second}},
 		{"hopeless", jobs.Outcome{Kind: jobs.OutcomeCancel, Error: "gone"}},
 		{"panics", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "the handler panicked: oops"}},
 		{"nobody", jobs.Outcome{Kind: jobs.OutcomeHandBack, UnknownKind: true, Error: `no session of the app has a handler for kind "nobody"`}},

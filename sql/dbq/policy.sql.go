@@ -20,8 +20,9 @@ served AS (
         coalesce(a.weight, 0) AS weight,
         r.paused_at IS NOT NULL AS paused,
         q.rate IS NOT NULL OR q.max_running IS NOT NULL AS limited,
-        CASE WHEN c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent,
-        coalesce(c.workers, -1) AS canary_workers,
+        -- While nobody leads nobody knows whether a canary lives: all take everything.
+        CASE WHEN f.led AND c.workers > 0 THEN c.percent ELSE 0 END AS canary_percent,
+        CASE WHEN f.led THEN coalesce(c.workers, -1) ELSE -1 END AS canary_workers,
         -- Without a free slot among all of them the list is empty for that reason.
         f.led AND coalesce(q.wake = '{}', false) AND q.free_slots > 0 AS polled
     FROM fleet AS f

@@ -14,26 +14,29 @@ import (
 
 const canaryMeasures = `-- name: CanaryMeasures :many
 WITH completed AS (
-    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+    SELECT j.finalized_at, j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
     FROM sched.river_job AS j
     WHERE j.state = 'completed' AND j.finalized_at >= $1::timestamptz
     ORDER BY j.finalized_at DESC LIMIT $2::integer
+), span AS (
+    -- Failures are rarer and would reach back further: one span of time for all.
+    SELECT CASE WHEN count(*) = $2::integer THEN min(c.finalized_at) ELSE $1::timestamptz END AS since FROM completed AS c
 ), discarded AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
     FROM sched.river_job AS j
-    WHERE j.state = 'discarded' AND j.finalized_at >= $1::timestamptz
+    WHERE j.state = 'discarded' AND j.finalized_at >= (SELECT s.since FROM span AS s)
     ORDER BY j.finalized_at DESC LIMIT $2::integer
 ), cancelled AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
     FROM sched.river_job AS j
-    WHERE j.state = 'cancelled' AND j.finalized_at >= $1::timestamptz
+    WHERE j.state = 'cancelled' AND j.finalized_at >= (SELECT s.since FROM span AS s)
     ORDER BY j.finalized_at DESC LIMIT $2::integer
 ), retried AS (
     SELECT a.task_id, a.worker_id
     FROM sched.attempt_log AS a
-    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= $1::timestamptz
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= (SELECT s.since FROM span AS s)
     ORDER BY a.ended_at DESC LIMIT $2::integer
 ), ended AS (
     SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = $3::text
@@ -675,6 +678,7 @@ func (q *Queries) RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) 
 const routingWorkers = `-- name: RoutingWorkers :many
 SELECT w.id, w.hostname, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
     w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
+    (w.kinds IS NOT NULL OR cardinality(w.skipped_kinds) > 0)::boolean AS partial,
     (w.polling AND coalesce(w.load_at > clock_timestamp() - interval '10 seconds', false))::boolean AS polling
 FROM sched.worker AS w
 WHERE w.state IN ('pending', 'active', 'draining')
@@ -697,6 +701,7 @@ type RoutingWorkersRow struct {
 	RttMs        float32
 	Health       string
 	Held         bool
+	Partial      bool
 	Polling      bool
 }
 
@@ -726,6 +731,7 @@ func (q *Queries) RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, erro
 			&i.RttMs,
 			&i.Health,
 			&i.Held,
+			&i.Partial,
 			&i.Polling,
 		); err != nil {
 			return nil, err

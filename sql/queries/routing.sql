@@ -14,6 +14,7 @@ FROM sched.fleet AS f;
 -- All live registrations with their load. By the leader, each second.
 SELECT w.id, w.hostname, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
     w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
+    (w.kinds IS NOT NULL OR cardinality(w.skipped_kinds) > 0)::boolean AS partial,
     (w.polling AND coalesce(w.load_at > clock_timestamp() - interval '10 seconds', false))::boolean AS polling
 FROM sched.worker AS w
 WHERE w.state IN ('pending', 'active', 'draining')
@@ -241,26 +242,29 @@ WHERE c.queue = (
 -- and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
 -- cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
 WITH completed AS (
-    SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
+    SELECT j.finalized_at, j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
     FROM sched.river_job AS j
     WHERE j.state = 'completed' AND j.finalized_at >= @since::timestamptz
     ORDER BY j.finalized_at DESC LIMIT @max::integer
+), span AS (
+    -- Failures are rarer and would reach back further: one span of time for all.
+    SELECT CASE WHEN count(*) = @max::integer THEN min(c.finalized_at) ELSE @since::timestamptz END AS since FROM completed AS c
 ), discarded AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
     FROM sched.river_job AS j
-    WHERE j.state = 'discarded' AND j.finalized_at >= @since::timestamptz
+    WHERE j.state = 'discarded' AND j.finalized_at >= (SELECT s.since FROM span AS s)
     ORDER BY j.finalized_at DESC LIMIT @max::integer
 ), cancelled AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
         (j.errors[cardinality(j.errors)] ->> 'attempt') = j.attempt::text AS failed
     FROM sched.river_job AS j
-    WHERE j.state = 'cancelled' AND j.finalized_at >= @since::timestamptz
+    WHERE j.state = 'cancelled' AND j.finalized_at >= (SELECT s.since FROM span AS s)
     ORDER BY j.finalized_at DESC LIMIT @max::integer
 ), retried AS (
     SELECT a.task_id, a.worker_id
     FROM sched.attempt_log AS a
-    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= @since::timestamptz
+    WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= (SELECT s.since FROM span AS s)
     ORDER BY a.ended_at DESC LIMIT @max::integer
 ), ended AS (
     SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = @queue::text
