@@ -23,7 +23,9 @@ type dispatcher interface {
 
 // link is the way to the app: its dispatcher, and what that needs beside it.
 type link struct {
-	dispatcher
+	// dispatcher is handed on as it is: what else it can do, such as revoking accepted
+	// tasks, is found by its type.
+	dispatcher dispatcher
 	// serve, if any, runs with the sidecar until its context ends.
 	serve func(ctx context.Context) error
 	// bind tells the dispatcher of the governor, and where an app's word for its own

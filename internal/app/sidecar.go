@@ -139,9 +139,9 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		buildInfo(opts.Version))
-	watcher := health.NewWatcher(link, probeInterval, opts.Logger)
+	watcher := health.NewWatcher(link.dispatcher, probeInterval, opts.Logger)
 	sampler := load.NewSampler(load.Config{PID: func() int { return appPID(cfg, opts) }})
-	gov, err := newGovernor(cfg, opts, pool, link, watcher, sampler, registry)
+	gov, err := newGovernor(cfg, opts, pool, link.dispatcher, watcher, sampler, registry)
 	if err != nil {
 		return nil, err
 	}

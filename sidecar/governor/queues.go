@@ -28,10 +28,11 @@ const (
 
 	// policyPause is the least time between two readings. A reading that takes long
 	// is followed by a longer pause, so that it is at most a twentieth of the time.
-	// But for no longer than policyRestMax: a reading that hung must not leave the
-	// worker without its policy for minutes.
-	policyPause   = 200 * time.Millisecond
-	policyRestMax = 5 * time.Second
+	// But for no longer than policyRestMax, and policyRestLong for a long policy: a
+	// reading that hung must not leave the worker without its policy for minutes.
+	policyPause    = 200 * time.Millisecond
+	policyRestMax  = time.Second
+	policyRestLong = 10 * time.Second
 	policyShare   = 20
 	// policySpread is by how much the answer to a change is spread for each worker
 	// of the fleet, up to policySpreadMax: they all hear of it at the same moment.
@@ -81,7 +82,7 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 				kindsAt = started
 			}
 		}
-		if !sleep(ctx, min(max(policyPause, (policyShare-1)*time.Since(started)), policyRestMax)) {
+		if !sleep(ctx, g.policyRest(time.Since(started))) {
 			return nil
 		}
 		interval := policyDeafInterval
@@ -90,6 +91,15 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 		}
 		timer.Reset(jittered(interval))
 	}
+}
+
+// policyRest is the pause after a reading that took so long.
+func (g *Governor) policyRest(took time.Duration) time.Duration {
+	most := policyRestMax
+	if len(g.policy.Load().Queues) > policyLong {
+		most = policyRestLong
+	}
+	return min(max(policyPause, (policyShare-1)*took), most)
 }
 
 // policyDue reports whether to read the policy although there is no news of it.
