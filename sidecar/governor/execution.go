@@ -164,9 +164,6 @@ func (g *Governor) run(x *execution) {
 	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
 	outcome := g.dispatch(x)
 	g.note(x, outcome)
-	if outcome.PauseKind && outcome.Delay > 0 {
-		g.pauseKind(x, outcome)
-	}
 	outcome = g.withDelay(x, outcome)
 	result, err := g.settler.Settle(g.settleCtx, settlementOf(x, outcome))
 	g.settled(x, outcome, result, err)
@@ -203,9 +200,6 @@ func (g *Governor) start(x *execution, starter dispatch.Starter) {
 // ended takes the outcome of an attempt that was started, without waiting.
 func (g *Governor) ended(x *execution, outcome jobs.Outcome) {
 	g.note(x, outcome)
-	if outcome.PauseKind && outcome.Delay > 0 {
-		go g.pauseKind(x, outcome) // bounded, and rare: once for each pause
-	}
 	outcome = g.withDelay(x, outcome)
 	g.settler.Begin(g.settleCtx, settlementOf(x, outcome), func(result jobs.SettleResult, err error) {
 		defer g.release(x)
@@ -325,6 +319,10 @@ func (g *Governor) settled(x *execution, outcome jobs.Outcome, result jobs.Settl
 	} else {
 		g.settledOddly(x, outcome, result, err)
 	}
+	// An answer that came too late says nothing of the app as it is now.
+	if err == nil && result.Verdict == jobs.Settled && outcome.PauseKind && outcome.Delay > 0 {
+		g.pauseKind(x, outcome)
+	}
 	if result.State == "retryable" || result.State == "scheduled" {
 		g.promoter.expect(time.Now().Add(outcome.Delay))
 	}
@@ -369,7 +367,8 @@ func (g *Governor) skipKind(x *execution) {
 	time.AfterFunc(backoff, g.pilot.wake)
 }
 
-// pauseKind has the whole fleet leave the kind alone for as long as the app said.
+// pauseKind has the whole fleet leave the kind alone for as long as the app said:
+// this sidecar at once, the others when they hear of it. It doesn't wait for that.
 func (g *Governor) pauseKind(x *execution, outcome jobs.Outcome) {
 	now := time.Now()
 	if !g.flows.pause(x.task.Kind, now.Add(outcome.Delay), now) {
@@ -378,12 +377,13 @@ func (g *Governor) pauseKind(x *execution, outcome jobs.Outcome) {
 	g.metrics.pauses.Inc()
 	log := g.config.Logger.With(slog.String("kind", x.task.Kind), slog.Duration("for", outcome.Delay))
 	log.InfoContext(x.ctx, "the app asks for a pause: no task of this kind is claimed meanwhile", slog.String("answer", outcome.Error))
-	ctx, cancel := context.WithTimeout(g.settleCtx, pauseTimeout)
-	defer cancel()
-	_, err := g.q.KindPause(ctx, dbq.KindPauseParams{
-		Kind: x.task.Kind, Seconds: outcome.Delay.Seconds(), Reason: outcome.Error, WorkerID: x.task.Lease.WorkerID,
+	kind, worker := x.task.Kind, x.task.Lease.WorkerID
+	g.telling.Go(func() {
+		ctx, cancel := context.WithTimeout(g.settleCtx, pauseTimeout)
+		defer cancel()
+		_, err := g.q.KindPause(ctx, dbq.KindPauseParams{Kind: kind, Seconds: outcome.Delay.Seconds(), Reason: outcome.Error, WorkerID: worker})
+		if err != nil {
+			log.WarnContext(ctx, "the fleet doesn't know that the app asks for a pause", slog.Any("error", err))
+		}
 	})
-	if err != nil {
-		log.WarnContext(x.ctx, "the fleet doesn't know that the app asks for a pause", slog.Any("error", err))
-	}
 }

@@ -133,7 +133,7 @@ func TestTasksBehindAPausedKindAreFound(t *testing.T) {
 func TestRetryAfterPausesTheKindForAll(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const pause = 3 * time.Second
+	const pause = 6 * time.Second
 	var busy, calls atomic.Int64
 	var answered atomic.Pointer[time.Time]
 	busy.Store(1)

@@ -132,6 +132,7 @@ type Governor struct {
 	settleCtx   context.Context //nolint:containedctx // ends when outcomes are given up
 	giveUp      context.CancelFunc
 	loops       *errgroup.Group
+	telling     sync.WaitGroup // of pauses, to the fleet
 	stopLoops   context.CancelFunc
 	idle        chan struct{} // capacity 1: the last slot became free
 	stopOnce    sync.Once
@@ -289,6 +290,7 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 	if err := g.client.StopAndCancel(marginCtx); err != nil {
 		errs = append(errs, fmt.Errorf("the River client did not stop in time: %w", err))
 	}
+	g.telling.Wait()
 	return errors.Join(append(errs, g.loops.Wait())...)
 }
 

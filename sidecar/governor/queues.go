@@ -33,7 +33,7 @@ const (
 	policyPause    = 200 * time.Millisecond
 	policyRestMax  = time.Second
 	policyRestLong = 10 * time.Second
-	policyShare   = 20
+	policyShare    = 20
 	// policySpread is by how much the answer to a change is spread for each worker
 	// of the fleet, up to policySpreadMax: they all hear of it at the same moment.
 	policySpread    = time.Millisecond
