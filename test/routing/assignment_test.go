@@ -214,7 +214,7 @@ func TestQuietWorkIsSpread(t *testing.T) {
 			for range 3 {
 				f.start(a, fleettest.Settings{fleettest.SetSlots: "10"})
 			}
-			f.awaitTrue(fleettest.Soon, "not assigned", "SELECT cardinality(wake) > 0 FROM sched.queue WHERE name = 'work'")
+			f.awaitTrue(fleettest.Soon, "not assigned", "SELECT workers = 3 AND cardinality(wake) > 0 FROM sched.queue WHERE name = 'work'")
 			const tasks = 60
 			for range tasks {
 				f.awaitStatus(f.enqueue("quick", queue("work")), "completed")
