@@ -55,13 +55,19 @@ func process(name string, args []string) error {
 // smoke runs scenarios at their smallest and returns the figures by name.
 func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	t.Helper()
+	return smokeOver(t, "http", scenarios...)
+}
+
+// smokeOver is smoke with drains over a protocol.
+func smokeOver(t *testing.T, protocol string, scenarios ...bench.Scenario) map[string]bench.Figure {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	set := bench.DefaultConfig()
 	set.DSN = pgtest.DSN(pgtest.Empty(t))
 	set.Worker, set.Sidecar = []string{self}, []string{self, "sidecar"}
 	set.Rounds = 1
-	set.Drain.Tasks, set.Drain.Slots = 300, 20
+	set.Drain.Protocol, set.Drain.Tasks, set.Drain.Slots = protocol, 300, 20
 	set.Latency.Rate, set.Latency.Duration = 200, 250*time.Millisecond
 	set.Governor = bench.GovernorConfig{Steps: []int{2, 8, 3}, Work: 5 * time.Millisecond, Dwell: 50 * time.Millisecond, Tasks: 3000}
 	set.Idle = bench.IdleConfig{Duration: time.Second}
@@ -99,10 +105,15 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 
 func TestDrainFigures(t *testing.T) {
 	t.Parallel()
-	figures := smoke(t, bench.Drain)
-	for _, name := range []string{"drain.http.vs_river", "drain.http.tasks_per_s", "drain.river.tasks_per_s"} {
-		require.Containsf(t, figures, name, "%v", figures)
-		require.Positive(t, figures[name].Value)
+	for _, protocol := range []string{"http", "grpc"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			figures := smokeOver(t, protocol, bench.Drain)
+			for _, name := range []string{"drain." + protocol + ".vs_river", "drain." + protocol + ".tasks_per_s", "drain.river.tasks_per_s"} {
+				require.Containsf(t, figures, name, "%v", figures)
+				require.Positive(t, figures[name].Value)
+			}
+		})
 	}
 }
 
