@@ -10,7 +10,7 @@ const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
 
 const proto = process.env.SCHED_PROTO || path.join(__dirname, '../../proto');
-const definition = loader.loadSync('sched/worker/v1/worker.proto', { includeDirs: [proto], keepCase: true, longs: String });
+const definition = loader.loadSync('sched/worker/v1/worker.proto', { includeDirs: [proto], keepCase: true, longs: String, enums: String, defaults: true });
 const { WorkerService } = grpc.loadPackageDefinition(definition).sched.worker.v1;
 
 const instance = crypto.randomUUID(); // the same for as long as this process lives
