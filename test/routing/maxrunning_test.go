@@ -3,6 +3,7 @@ package routing_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,13 +69,25 @@ func TestMaxRunningIsExact(t *testing.T) {
 		target := (i + 1) * tasks / 5
 		fleettest.Eventually(t, time.Minute, func() bool { return a.count("load") >= target },
 			func() string { return fmt.Sprintf("%d of %d ran: %s", a.count("load"), tasks, f.dump()) })
-		victim := sidecars[i]
-		worker := victim.Worker(t, f.db)
-		victim.Kill()
+		// The one that is killed must be at work, or its death shows nothing.
+		workers := make([]string, len(sidecars))
+		for j, s := range sidecars {
+			workers[j] = s.Worker(t, f.db)
+		}
+		at := -1
+		fleettest.Eventually(t, fleettest.Soon, func() bool {
+			var busiest string
+			err := f.db.QueryRow(t.Context(), `SELECT attempted_by[cardinality(attempted_by)] FROM sched.river_job
+				WHERE state = 'running' AND queue = 'tight' GROUP BY 1 ORDER BY count(*) DESC LIMIT 1`).Scan(&busiest)
+			at = slices.Index(workers, busiest)
+			return err == nil && at >= 0
+		}, func() string { return "nobody runs anything: " + f.dump() })
+		worker := workers[at]
+		sidecars[at].Kill()
 		if i == 0 { // what the dead one ran still counts, until it's evicted
 			f.awaitTrue(fleettest.Soon, "not evicted", "SELECT state = 'evicted' FROM sched.worker WHERE id = $1", worker)
 		}
-		sidecars[i] = f.start(a, slots)
+		sidecars[at] = f.start(a, slots)
 	}
 	f.awaitDrained("load", time.Minute)
 	f.awaitDrained("free", fleettest.Soon)
