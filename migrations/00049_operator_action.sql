@@ -258,6 +258,10 @@ END;
 $$;
 -- +goose StatementEnd
 
+-- sched.retry(task_id): as before, but a task that is run again wakes whom a new one would, and the call is logged.
+-- Lock order: the task's row, then attempt_log, then operator_action. Waits for whoever holds the row, and for an open
+-- transaction that enqueues the same unique key. One subtransaction, to tell a taken key apart.
+-- Bounds: one row, two log rows, one NOTIFY.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION sched.retry(task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -454,7 +458,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
     END IF;
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
-        PERFORM sched.wake_queue(task.queue, task.id);
+        PERFORM pg_notify('sched.river_insert', json_build_object('queue', task.queue)::text);
     END IF;
     RETURN 'available';
 END;

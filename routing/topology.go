@@ -1,19 +1,10 @@
 package routing
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
 )
-
-// ErrNoTopology is returned by [Registry.TopologyAt] when what was then is not
-// kept any more, or was not yet.
-var ErrNoTopology = errors.New("no topology is known of then")
 
 // TopologyEntry is what a topology says of one worker.
 type TopologyEntry struct {
@@ -71,53 +62,6 @@ func DiffTopology(before, after Topology) []TopologyChange {
 	return changes
 }
 
-// Apply returns the topology after the changes of the next version.
-func (t Topology) Apply(changes []TopologyChange) Topology {
-	return t.with(changes, func(c TopologyChange) *TopologyEntry { return c.After })
-}
-
-// Undo returns the topology before the changes of its version.
-func (t Topology) Undo(changes []TopologyChange) Topology {
-	return t.with(changes, func(c TopologyChange) *TopologyEntry { return c.Before })
-}
-
-func (t Topology) with(changes []TopologyChange, side func(TopologyChange) *TopologyEntry) Topology {
-	next := maps.Clone(t)
-	if next == nil {
-		next = Topology{}
-	}
-	for _, c := range changes {
-		if entry := side(c); entry != nil {
-			next[c.WorkerID] = *entry
-		} else {
-			delete(next, c.WorkerID)
-		}
-	}
-	return next
-}
-
-// Reconstruct returns the topology of a version from a snapshot of any other and
-// the change log between the two, by version. It fails if a version is missing.
-func Reconstruct(snapshot Topology, at int64, changes map[int64][]TopologyChange, version int64) (Topology, error) {
-	for at != version {
-		step, next := at, at-1
-		if at < version {
-			step, next = at+1, at+1
-		}
-		log, ok := changes[step]
-		if !ok {
-			return nil, fmt.Errorf("version %d: the changes of version %d are not kept: %w", version, step, ErrNoTopology)
-		}
-		if at < version {
-			snapshot = snapshot.Apply(log)
-		} else {
-			snapshot = snapshot.Undo(log)
-		}
-		at = next
-	}
-	return snapshot, nil
-}
-
 // calm returns t with the slots of before where they changed by less than a tenth:
 // resizing is no news each second.
 func (t Topology) calm(before Topology) Topology {
@@ -132,13 +76,6 @@ func (t Topology) calm(before Topology) Topology {
 		}
 	}
 	return t
-}
-
-// Digest returns the SHA-256 of a topology's text as Postgres writes it (column
-// topology::text), in hex.
-func Digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
 }
 
 // Cadence returns how often a fleet of so many workers is looked at for changes

@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -32,29 +33,29 @@ func TestDiffTopology(t *testing.T) {
 	}, changes)
 }
 
-// From any version, every other can be told by the changes between the two.
-func TestReconstruct(t *testing.T) {
+// The changes between two topologies lead from each to the other.
+func TestChangesLeadBothWays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		versions := []routing.Topology{{}}
-		changes := map[int64][]routing.TopologyChange{}
-		for version := range rapid.IntRange(1, 8).Draw(t, "versions") {
-			next := routing.Topology{}
-			for _, id := range rapid.SliceOfDistinct(rapid.IntRange(0, 6), rapid.ID).Draw(t, "ids") {
-				next[fmt.Sprintf("w-%d", id)] = routing.TopologyEntry{Slots: rapid.IntRange(0, 2).Draw(t, "slots")}
+		draw := func(name string) routing.Topology {
+			topology := routing.Topology{}
+			for _, id := range rapid.SliceOfDistinct(rapid.IntRange(0, 6), rapid.ID).Draw(t, name) {
+				topology[fmt.Sprintf("w-%d", id)] = routing.TopologyEntry{Slots: rapid.IntRange(0, 2).Draw(t, "slots")}
 			}
-			changes[int64(version+1)] = routing.DiffTopology(versions[version], next)
-			versions = append(versions, next)
+			return topology
 		}
-		from := rapid.IntRange(0, len(versions)-1).Draw(t, "from")
-		to := rapid.IntRange(0, len(versions)-1).Draw(t, "to")
-		got, err := routing.Reconstruct(versions[from], int64(from), changes, int64(to))
-		require.NoError(t, err)
-		require.Equal(t, versions[to], got)
-		if from != to {
-			delete(changes, int64(max(from, to)))
-			_, err = routing.Reconstruct(versions[from], int64(from), changes, int64(to))
-			require.ErrorIs(t, err, routing.ErrNoTopology)
+		before, after := draw("before"), draw("after")
+		lead := func(from routing.Topology, entry func(routing.TopologyChange) *routing.TopologyEntry) routing.Topology {
+			to := maps.Clone(from)
+			for _, c := range routing.DiffTopology(before, after) {
+				delete(to, c.WorkerID)
+				if e := entry(c); e != nil {
+					to[c.WorkerID] = *e
+				}
+			}
+			return to
 		}
+		require.Equal(t, after, lead(before, func(c routing.TopologyChange) *routing.TopologyEntry { return c.After }))
+		require.Equal(t, before, lead(after, func(c routing.TopologyChange) *routing.TopologyEntry { return c.Before }))
 	})
 }

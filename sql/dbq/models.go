@@ -3,23 +3,3 @@
 //   sqlc v1.31.1
 
 package dbq
-
-import (
-	"time"
-)
-
-// What changed in the fleet from version to version: enough to tell what it was at any time kept.
-type SchedTopologyChange struct {
-	// Version that the change led to.
-	Version int64
-	// Worker that changed.
-	WorkerID string
-	// When the leader saw it.
-	At time.Time
-	// join, leave or change.
-	What string
-	// The worker's entry before it; NULL for a join.
-	Before []byte
-	// The worker's entry after it; NULL for a leave.
-	After []byte
-}

@@ -295,8 +295,6 @@ type Querier interface {
 	TaskWhole(ctx context.Context, arg TaskWholeParams) ([]byte, error)
 	// Sets the zone in which the rest of the transaction writes times.
 	TimeZone(ctx context.Context, zone string) error
-	// The changes of some versions, in order.
-	TopologyChanges(ctx context.Context, arg TopologyChangesParams) ([]SchedTopologyChange, error)
 	// When and how a version came about, as far as it is still known; the epoch: it is not.
 	TopologyHead(ctx context.Context, version int64) (TopologyHeadRow, error)
 	// The version that the last change up to a time led to. No row: no such change is kept.
@@ -314,12 +312,8 @@ type Querier interface {
 	TopologyPut(ctx context.Context, arg TopologyPutParams) (int64, error)
 	// Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
 	TopologySeen(ctx context.Context, version int64) (int64, error)
-	// The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
-	TopologySnapshots(ctx context.Context) ([]TopologySnapshotsRow, error)
 	// Deletes old changes of the topology, bounded. By the leader, now and then.
 	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
-	// The version that held at a time. No row: none is known of then.
-	TopologyVersionAt(ctx context.Context, at time.Time) (int64, error)
 	// The version before the first change that is kept, and whether it held at a time before
 	// that: a change since then would have been kept, or there was none before.
 	TopologyVersionBefore(ctx context.Context, moment time.Time) (TopologyVersionBeforeRow, error)

@@ -744,46 +744,6 @@ func (q *Queries) RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, erro
 	return items, nil
 }
 
-const topologyChanges = `-- name: TopologyChanges :many
-SELECT c.version, c.worker_id, c.at, c.what, c.before, c.after
-FROM sched.topology_change AS c
-WHERE c.version BETWEEN $1::bigint AND $2::bigint
-ORDER BY c.version, c.worker_id
-`
-
-type TopologyChangesParams struct {
-	First int64
-	Last  int64
-}
-
-// The changes of some versions, in order.
-func (q *Queries) TopologyChanges(ctx context.Context, arg TopologyChangesParams) ([]SchedTopologyChange, error) {
-	rows, err := q.db.Query(ctx, topologyChanges, arg.First, arg.Last)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SchedTopologyChange
-	for rows.Next() {
-		var i SchedTopologyChange
-		if err := rows.Scan(
-			&i.Version,
-			&i.WorkerID,
-			&i.At,
-			&i.What,
-			&i.Before,
-			&i.After,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const topologyLatest = `-- name: TopologyLatest :one
 SELECT t.version, t.topology::text AS topology
 FROM sched.topology_snapshot AS t
@@ -864,47 +824,6 @@ func (q *Queries) TopologySeen(ctx context.Context, version int64) (int64, error
 	return result.RowsAffected(), nil
 }
 
-const topologySnapshots = `-- name: TopologySnapshots :many
-SELECT t.version, t.taken_at, t.sha256, t.reason, t.topology::text AS topology
-FROM sched.topology_snapshot AS t
-ORDER BY t.version DESC
-`
-
-type TopologySnapshotsRow struct {
-	Version  int64
-	TakenAt  time.Time
-	Sha256   string
-	Reason   string
-	Topology string
-}
-
-// The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
-func (q *Queries) TopologySnapshots(ctx context.Context) ([]TopologySnapshotsRow, error) {
-	rows, err := q.db.Query(ctx, topologySnapshots)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TopologySnapshotsRow
-	for rows.Next() {
-		var i TopologySnapshotsRow
-		if err := rows.Scan(
-			&i.Version,
-			&i.TakenAt,
-			&i.Sha256,
-			&i.Reason,
-			&i.Topology,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const topologySweep = `-- name: TopologySweep :execrows
 DELETE FROM sched.topology_change AS c
 USING (
@@ -927,20 +846,4 @@ func (q *Queries) TopologySweep(ctx context.Context, arg TopologySweepParams) (i
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const topologyVersionAt = `-- name: TopologyVersionAt :one
-SELECT c.version
-FROM sched.topology_change AS c
-WHERE c.at <= $1
-ORDER BY c.at DESC, c.version DESC
-LIMIT 1
-`
-
-// The version that held at a time. No row: none is known of then.
-func (q *Queries) TopologyVersionAt(ctx context.Context, at time.Time) (int64, error) {
-	row := q.db.QueryRow(ctx, topologyVersionAt, at)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
 }

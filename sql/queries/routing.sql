@@ -187,27 +187,6 @@ WHERE a.id IN (
     ORDER BY o.at LIMIT @max::integer
 );
 
--- name: TopologySnapshots :many
--- The snapshots kept, the newest first: at most three. By whoever asks what the fleet was.
-SELECT t.version, t.taken_at, t.sha256, t.reason, t.topology::text AS topology
-FROM sched.topology_snapshot AS t
-ORDER BY t.version DESC;
-
--- name: TopologyVersionAt :one
--- The version that held at a time. No row: none is known of then.
-SELECT c.version
-FROM sched.topology_change AS c
-WHERE c.at <= @at
-ORDER BY c.at DESC, c.version DESC
-LIMIT 1;
-
--- name: TopologyChanges :many
--- The changes of some versions, in order.
-SELECT c.version, c.worker_id, c.at, c.what, c.before, c.after
-FROM sched.topology_change AS c
-WHERE c.version BETWEEN @first::bigint AND @last::bigint
-ORDER BY c.version, c.worker_id;
-
 -- name: CanaryRows :many
 -- All canaries. By the leader, each second.
 SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
