@@ -327,7 +327,11 @@ func (d *Dispatcher) results(ctx context.Context, s *session, results []*workerv
 		outcome jobs.Outcome
 	}
 	over := make([]ended, 0, len(results))
-	var strange []ended
+	type stranger struct {
+		key     attemptKey
+		outcome jobs.Outcome
+	}
+	var strange []stranger
 	outcomes := make([]jobs.Outcome, len(results))
 	for i, r := range results {
 		var err error
@@ -340,7 +344,7 @@ func (d *Dispatcher) results(ctx context.Context, s *session, results []*workerv
 		key := attemptKey{r.GetTaskId(), r.GetLease()}
 		a := d.attempts[key]
 		if a == nil || (a.session != s && a.instance != s.instance) || !a.written {
-			strange = append(strange, ended{&attempt{key: key}, outcomes[i]})
+			strange = append(strange, stranger{key, outcomes[i]})
 			continue
 		}
 		delete(d.attempts, key)
@@ -357,7 +361,7 @@ func (d *Dispatcher) results(ctx context.Context, s *session, results []*workerv
 		e.a.done(e.outcome)
 	}
 	for _, e := range strange {
-		if err := d.settleLate(ctx, e.a.key, e.outcome); err != nil {
+		if err := d.settleLate(ctx, e.key, e.outcome); err != nil {
 			return err
 		}
 	}

@@ -279,8 +279,8 @@ func (d *Dispatcher) send(ctx context.Context, stream stream, s *session, lost [
 			d.mu.Lock()
 			held := len(s.held)
 			d.mu.Unlock()
-			beat := &workerv1.Heartbeat{InFlight: uint32(held), LoadPercent: -1}
-			if err := stream.Send(&workerv1.SessionResponse{Frame: &workerv1.SessionResponse_Heartbeat{Heartbeat: beat}}); err != nil {
+			frame := &workerv1.SessionResponse_Heartbeat{Heartbeat: &workerv1.Heartbeat{InFlight: uint32(held), LoadPercent: -1}}
+			if err := stream.Send(&workerv1.SessionResponse{Frame: frame}); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package sizer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -156,7 +157,7 @@ func (s *Sizer) set(ctx context.Context, text string) {
 	}
 	settings, parseErr := elastic.ParseSettings(rows)
 	if err != nil || parseErr != nil {
-		s.config.Logger.WarnContext(ctx, "elastic settings don't fit: the ones before stay", slog.Any("error", parseErr))
+		s.config.Logger.WarnContext(ctx, "elastic settings don't fit: the ones before stay", slog.Any("error", errors.Join(err, parseErr)))
 		return
 	}
 	s.controller.Set(settings)
