@@ -225,8 +225,7 @@ CREATE TABLE sched.operator_action (
     before           jsonb,
     after            jsonb,
     db_user          text NOT NULL DEFAULT session_user,
-    application_name text NOT NULL DEFAULT current_setting('application_name'),
-    xact             xid8 NOT NULL DEFAULT pg_current_xact_id()
+    application_name text NOT NULL DEFAULT current_setting('application_name')
 );
 CREATE INDEX operator_action_at_index ON sched.operator_action (at);
 COMMENT ON INDEX sched.operator_action_at_index IS 'Interventions of a time, and what is old.';
@@ -242,7 +241,6 @@ COMMENT ON COLUMN sched.operator_action.before IS 'What changed, before it.';
 COMMENT ON COLUMN sched.operator_action.after IS 'What changed, after it.';
 COMMENT ON COLUMN sched.operator_action.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_action.application_name IS 'Its application_name.';
-COMMENT ON COLUMN sched.operator_action.xact IS 'Transaction that wrote it: no other completes it.';
 
 ALTER TABLE sched.setting ADD CONSTRAINT setting_routing_fits CHECK (
     CASE

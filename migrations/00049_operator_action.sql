@@ -146,84 +146,6 @@ CREATE TRIGGER flow_config_update AFTER UPDATE OF paused_until ON sched.flow FOR
     EXECUTE FUNCTION sched.config_change();
 COMMENT ON TRIGGER flow_config_update ON sched.flow IS 'Tells the sidecars of a timed pause, or its end.';
 
--- sched.note_task_action(action, task_id, status): logs what was done to a task that had a status. A statement that does it to many
--- has one row, which says how many and names the first hundred; it is completed when the next such statement begins or the
--- transaction ends (task_action_end). What a rolled back savepoint did is not counted.
--- Lock order: operator_action, own rows only.
--- Bounds: one insert a statement, one update of it.
--- +goose StatementBegin
-CREATE FUNCTION sched.note_task_action(action text, task_id bigint, status text) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    -- The open row of this transaction: id, statement, action, count, and the first ids.
-    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
-    this text := extract(epoch FROM statement_timestamp())::text;
-    row_id bigint;
-BEGIN
-    -- What a session setting says is believed only of a row that this transaction wrote for this statement.
-    IF open[2] = this AND open[3] = action AND EXISTS (
-        SELECT FROM sched.operator_action AS a
-        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.at >= statement_timestamp()
-            AND a.object_type = 'task' AND a.action = note_task_action.action
-    ) THEN
-        open[4] := (open[4]::bigint + 1)::text;
-        IF open[4]::bigint <= 100 THEN
-            open[5] := open[5] || ',' || task_id;
-        END IF;
-        PERFORM set_config('sched.task_action', open::text, true);
-        RETURN;
-    END IF;
-    PERFORM sched.finish_task_action();
-    INSERT INTO sched.operator_action (action, object_type, object, before)
-    VALUES (note_task_action.action, 'task', note_task_action.task_id::text, jsonb_build_object('status', note_task_action.status))
-    RETURNING id INTO row_id;
-    PERFORM set_config('sched.task_action', ARRAY[row_id::text, this, action, '1', task_id::text]::text, true);
-END;
-$$;
--- +goose StatementEnd
-COMMENT ON FUNCTION sched.note_task_action(text, bigint, text) IS 'Internal: logs what was done to a task; one row for a statement that does it to many.';
-
--- sched.finish_task_action(): writes into the open row of this transaction how many tasks it stands for. Locks that row, its own.
--- +goose StatementBegin
-CREATE FUNCTION sched.finish_task_action() RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
-BEGIN
-    IF open IS NULL THEN
-        RETURN;
-    END IF;
-    IF open[4]::bigint > 1 THEN
-        UPDATE sched.operator_action AS a
-        SET object = open[4] || ' tasks', before = NULL,
-            after = jsonb_build_object('tasks', open[4]::bigint, 'ids', to_jsonb(string_to_array(open[5], ',')::bigint[]))
-        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.object_type = 'task';
-    END IF;
-    PERFORM set_config('sched.task_action', '', true);
-END;
-$$;
--- +goose StatementEnd
-COMMENT ON FUNCTION sched.finish_task_action() IS 'Internal: completes the log of what was done to several tasks.';
-
--- sched.task_action_end(): trigger: completes the open row when its transaction ends. As finish_task_action.
--- +goose StatementBegin
-CREATE FUNCTION sched.task_action_end() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM sched.finish_task_action();
-    RETURN NULL;
-END;
-$$;
--- +goose StatementEnd
-COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
-CREATE CONSTRAINT TRIGGER operator_action_end AFTER INSERT ON sched.operator_action DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (NEW.object_type = 'task') EXECUTE FUNCTION sched.task_action_end();
-COMMENT ON TRIGGER operator_action_end ON sched.operator_action IS 'Completes the log of a statement that cancels or retries many tasks.';
-
 -- sched.cancel, sched.retry, sched.drain_worker: as before; what they change is logged in sched.operator_action (insert only, last).
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION sched.cancel(task_id bigint) RETURNS text
@@ -248,7 +170,8 @@ BEGIN
         finalized_at = CASE WHEN j.state = 'running' THEN NULL ELSE clock_timestamp() END,
         metadata = j.metadata || jsonb_build_object('cancel_attempted_at', clock_timestamp())
     WHERE j.id = cancel.task_id;
-    PERFORM sched.note_task_action('cancel', cancel.task_id, task.state::text);
+    INSERT INTO sched.operator_action (action, object_type, object, before)
+    VALUES ('cancel', 'task', cancel.task_id::text, jsonb_build_object('status', task.state));
     IF task.state = 'running' THEN
         PERFORM pg_notify('sched.river_control', json_build_object('action', 'cancel', 'job_id', cancel.task_id, 'queue', task.queue)::text);
         RETURN 'running';
@@ -320,7 +243,8 @@ BEGIN
         -- Logged already if it had ended in a retry, snooze or hand-back.
         ON CONFLICT DO NOTHING;
     END IF;
-    PERFORM sched.note_task_action('retry', retry.task_id, task.state::text);
+    INSERT INTO sched.operator_action (action, object_type, object, before)
+    VALUES ('retry', 'task', retry.task_id::text, jsonb_build_object('status', task.state));
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
         PERFORM sched.wake_queue(task.queue, task.id);
     END IF;
@@ -491,7 +415,6 @@ END;
 $$;
 -- +goose StatementEnd
 
-DROP TRIGGER operator_action_end ON sched.operator_action;
 DROP TRIGGER flow_config_update ON sched.flow;
 DROP TRIGGER flow_config_insert ON sched.flow;
 DROP TRIGGER canary_config ON sched.canary;
@@ -510,8 +433,5 @@ DROP TRIGGER kind_operator_insert ON sched.kind;
 DROP TRIGGER setting_operator_delete ON sched.setting;
 DROP TRIGGER setting_operator_update ON sched.setting;
 DROP TRIGGER setting_operator_insert ON sched.setting;
-DROP FUNCTION sched.task_action_end();
-DROP FUNCTION sched.note_task_action(text, bigint, text);
-DROP FUNCTION sched.finish_task_action();
 DROP FUNCTION sched.config_change();
 DROP FUNCTION sched.operator_change();

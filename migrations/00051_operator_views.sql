@@ -26,9 +26,9 @@ COMMENT ON COLUMN sched.operator_actions.id IS 'Counts up.';
 COMMENT ON COLUMN sched.operator_actions.at IS 'When.';
 COMMENT ON COLUMN sched.operator_actions.action IS 'What was done: insert, update, delete, pause, resume, cancel, retry, drain.';
 COMMENT ON COLUMN sched.operator_actions.object_type IS 'To what: setting, kind, queue, canary, schedule, task or worker.';
-COMMENT ON COLUMN sched.operator_actions.object IS 'Its name or id; how many tasks, if one statement did it to several.';
+COMMENT ON COLUMN sched.operator_actions.object IS 'Its name or id.';
 COMMENT ON COLUMN sched.operator_actions.before IS 'What changed, before it.';
-COMMENT ON COLUMN sched.operator_actions.after IS 'What changed, after it; of several tasks, how many and the ids of the first hundred.';
+COMMENT ON COLUMN sched.operator_actions.after IS 'What changed, after it.';
 COMMENT ON COLUMN sched.operator_actions.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_actions.application_name IS 'Its application_name.';
 

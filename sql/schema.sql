@@ -193,7 +193,6 @@ CREATE TABLE sched.operator_action (
     after jsonb,
     db_user text DEFAULT SESSION_USER NOT NULL,
     application_name text DEFAULT current_setting('application_name'::text) NOT NULL,
-    xact xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT operator_action_pkey PRIMARY KEY (id)
 );
 
@@ -562,7 +561,8 @@ BEGIN
         finalized_at = CASE WHEN j.state = 'running' THEN NULL ELSE clock_timestamp() END,
         metadata = j.metadata || jsonb_build_object('cancel_attempted_at', clock_timestamp())
     WHERE j.id = cancel.task_id;
-    PERFORM sched.note_task_action('cancel', cancel.task_id, task.state::text);
+    INSERT INTO sched.operator_action (action, object_type, object, before)
+    VALUES ('cancel', 'task', cancel.task_id::text, jsonb_build_object('status', task.state));
     IF task.state = 'running' THEN
         PERFORM pg_notify('sched.river_control', json_build_object('action', 'cancel', 'job_id', cancel.task_id, 'queue', task.queue)::text);
         RETURN 'running';
@@ -1677,27 +1677,6 @@ BEGIN
 END;
 $function$;
 
-CREATE OR REPLACE FUNCTION sched.finish_task_action()
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-DECLARE
-    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
-BEGIN
-    IF open IS NULL THEN
-        RETURN;
-    END IF;
-    IF open[4]::bigint > 1 THEN
-        UPDATE sched.operator_action AS a
-        SET object = open[4] || ' tasks', before = NULL,
-            after = jsonb_build_object('tasks', open[4]::bigint, 'ids', to_jsonb(string_to_array(open[5], ',')::bigint[]))
-        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.object_type = 'task';
-    END IF;
-    PERFORM set_config('sched.task_action', '', true);
-END;
-$function$;
-
 CREATE OR REPLACE FUNCTION sched.insert_many(tasks jsonb, new sched.new_task[])
  RETURNS bigint[]
  LANGUAGE plpgsql
@@ -1933,39 +1912,6 @@ BEGIN
         coalesce(nullif(task -> 'selector', 'null'), preset.selector), coalesce(task ->> 'protocol', preset.protocol),
         task ->> 'unique_key', coalesce((task ->> 'max_attempts')::integer, preset.max_attempts),
         coalesce(timeout, preset.timeout), task ->> 'batch', nullif(task -> 'headers', 'null'));
-END;
-$function$;
-
-CREATE OR REPLACE FUNCTION sched.note_task_action(action text, task_id bigint, status text)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-#variable_conflict use_column
-DECLARE
-    -- The open row of this transaction: id, statement, action, count, and the first ids.
-    open text[] := nullif(current_setting('sched.task_action', true), '')::text[];
-    this text := extract(epoch FROM statement_timestamp())::text;
-    row_id bigint;
-BEGIN
-    -- What a session setting says is believed only of a row that this transaction wrote for this statement.
-    IF open[2] = this AND open[3] = action AND EXISTS (
-        SELECT FROM sched.operator_action AS a
-        WHERE a.id = open[1]::bigint AND a.xact = pg_current_xact_id() AND a.at >= statement_timestamp()
-            AND a.object_type = 'task' AND a.action = note_task_action.action
-    ) THEN
-        open[4] := (open[4]::bigint + 1)::text;
-        IF open[4]::bigint <= 100 THEN
-            open[5] := open[5] || ',' || task_id;
-        END IF;
-        PERFORM set_config('sched.task_action', open::text, true);
-        RETURN;
-    END IF;
-    PERFORM sched.finish_task_action();
-    INSERT INTO sched.operator_action (action, object_type, object, before)
-    VALUES (note_task_action.action, 'task', note_task_action.task_id::text, jsonb_build_object('status', note_task_action.status))
-    RETURNING id INTO row_id;
-    PERFORM set_config('sched.task_action', ARRAY[row_id::text, this, action, '1', task_id::text]::text, true);
 END;
 $function$;
 
@@ -2400,7 +2346,8 @@ BEGIN
         -- Logged already if it had ended in a retry, snooze or hand-back.
         ON CONFLICT DO NOTHING;
     END IF;
-    PERFORM sched.note_task_action('retry', retry.task_id, task.state::text);
+    INSERT INTO sched.operator_action (action, object_type, object, before)
+    VALUES ('retry', 'task', retry.task_id::text, jsonb_build_object('status', task.state));
     IF coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true) THEN
         PERFORM sched.wake_queue(task.queue, task.id);
     END IF;
@@ -2540,18 +2487,6 @@ BEGIN
     NEW.updated_at := clock_timestamp();
     NEW.updated_by := session_user;
     RETURN NEW;
-END;
-$function$;
-
-CREATE OR REPLACE FUNCTION sched.task_action_end()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-BEGIN
-    PERFORM sched.finish_task_action();
-    RETURN NULL;
 END;
 $function$;
 
@@ -2960,7 +2895,6 @@ CREATE TRIGGER kind_operator_delete AFTER DELETE ON sched.kind FOR EACH ROW EXEC
 CREATE TRIGGER kind_operator_insert AFTER INSERT ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_operator_update AFTER UPDATE OF description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter, rate, burst, pinned ON sched.kind FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.retry_base IS DISTINCT FROM new.retry_base OR old.retry_factor IS DISTINCT FROM new.retry_factor OR old.retry_cap IS DISTINCT FROM new.retry_cap OR old.retry_jitter IS DISTINCT FROM new.retry_jitter OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
-CREATE CONSTRAINT TRIGGER operator_action_end AFTER INSERT ON sched.operator_action DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.object_type = 'task'::text) EXECUTE FUNCTION sched.task_action_end();
 CREATE TRIGGER queue_operator_delete AFTER DELETE ON sched.queue FOR EACH ROW EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_insert AFTER INSERT ON sched.queue FOR EACH ROW WHEN (num_nonnulls(new.description, new.max_pending, new.max_running, new.rate, new.burst) > 0 OR new.strategy <> 'least_loaded'::text OR new.admission <> 'accept'::text OR new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_update AFTER UPDATE OF description, strategy, admission, max_pending, max_running, rate, burst, pinned ON sched.queue FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.strategy IS DISTINCT FROM new.strategy OR old.admission IS DISTINCT FROM new.admission OR old.max_pending IS DISTINCT FROM new.max_pending OR old.max_running IS DISTINCT FROM new.max_running OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
@@ -3143,7 +3077,6 @@ COMMENT ON COLUMN sched.operator_action.before IS 'What changed, before it.';
 COMMENT ON COLUMN sched.operator_action.after IS 'What changed, after it.';
 COMMENT ON COLUMN sched.operator_action.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_action.application_name IS 'Its application_name.';
-COMMENT ON COLUMN sched.operator_action.xact IS 'Transaction that wrote it: no other completes it.';
 COMMENT ON INDEX sched.operator_action_at_index IS 'Interventions of a time, and what is old.';
 COMMENT ON INDEX sched.operator_action_object_index IS 'Interventions on one object.';
 COMMENT ON VIEW sched.operator_actions IS 'Who intervened, by whatever means; kept for the setting operator_action_keep_days.';
@@ -3151,9 +3084,9 @@ COMMENT ON COLUMN sched.operator_actions.id IS 'Counts up.';
 COMMENT ON COLUMN sched.operator_actions.at IS 'When.';
 COMMENT ON COLUMN sched.operator_actions.action IS 'What was done: insert, update, delete, pause, resume, cancel, retry, drain.';
 COMMENT ON COLUMN sched.operator_actions.object_type IS 'To what: setting, kind, queue, canary, schedule, task or worker.';
-COMMENT ON COLUMN sched.operator_actions.object IS 'Its name or id; how many tasks, if one statement did it to several.';
+COMMENT ON COLUMN sched.operator_actions.object IS 'Its name or id.';
 COMMENT ON COLUMN sched.operator_actions.before IS 'What changed, before it.';
-COMMENT ON COLUMN sched.operator_actions.after IS 'What changed, after it; of several tasks, how many and the ids of the first hundred.';
+COMMENT ON COLUMN sched.operator_actions.after IS 'What changed, after it.';
 COMMENT ON COLUMN sched.operator_actions.db_user IS 'Login role.';
 COMMENT ON COLUMN sched.operator_actions.application_name IS 'Its application_name.';
 COMMENT ON TABLE sched.queue IS 'One row per queue that ever held a task: what a worker must offer to serve it.';
@@ -3397,13 +3330,11 @@ COMMENT ON FUNCTION sched.explain_time(timestamp with time zone) IS 'Internal: a
 COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still waiting, a statement a line.';
 COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
-COMMENT ON FUNCTION sched.finish_task_action() IS 'Internal: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
 COMMENT ON FUNCTION sched.mark_schedule(text,text,text,timestamp with time zone,timestamp with time zone,text,text) IS 'Internal: by the leader: when a schedule is due next, why it waits, or what is wrong with it.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
 COMMENT ON FUNCTION sched.new_task(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: checks one task''s arguments and derives its row.';
-COMMENT ON FUNCTION sched.note_task_action(text,bigint,text) IS 'Internal: logs what was done to a task; one row for a statement that does it to many.';
 COMMENT ON FUNCTION sched.notify_insert(text,text[],bigint) IS 'Internal: tells one of some sidecars, or all, that a task became available.';
 COMMENT ON FUNCTION sched.open_flow(text,text,integer) IS 'For the claim: locks the flow row of a queue or kind and tells how many of its tasks may be claimed now, and otherwise why none and when to ask again.';
 COMMENT ON FUNCTION sched.operator_change() IS 'Trigger: logs in sched.operator_action what people change, and tells the sidecars.';
@@ -3424,7 +3355,6 @@ COMMENT ON FUNCTION sched.run_schedule(text) IS 'Enqueues a schedule''s task now
 COMMENT ON FUNCTION sched.schedule_changed() IS 'Trigger of sched.schedule: clears what the leader marked when somebody changes a row.';
 COMMENT ON FUNCTION sched.schedule_task(sched.schedule,timestamp with time zone) IS 'Internal: enqueues a schedule''s task.';
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
-COMMENT ON FUNCTION sched.task_action_end() IS 'Trigger: completes the log of what was done to several tasks.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
 COMMENT ON FUNCTION sched.wake_queue(text,bigint) IS 'Internal: wakes whom the leader named for a queue: one sidecar, all or none.';
 COMMENT ON FUNCTION sched.worker_moved() IS 'Trigger: a worker''s state goes forward only, and each move counts state_version up.';
@@ -3438,7 +3368,6 @@ COMMENT ON TRIGGER kind_operator_delete ON sched.kind IS 'Logs who removes one.'
 COMMENT ON TRIGGER kind_operator_insert ON sched.kind IS 'Logs who adds one.';
 COMMENT ON TRIGGER kind_operator_update ON sched.kind IS 'Logs who changes one.';
 COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
-COMMENT ON TRIGGER operator_action_end ON sched.operator_action IS 'Completes the log of a statement that cancels or retries many tasks.';
 COMMENT ON TRIGGER queue_operator_delete ON sched.queue IS 'Logs who removes one.';
 COMMENT ON TRIGGER queue_operator_insert ON sched.queue IS 'Logs who adds one.';
 COMMENT ON TRIGGER queue_operator_update ON sched.queue IS 'Logs who changes one.';

@@ -96,9 +96,8 @@ func actionsCommand(environ []string) *cobra.Command {
 		Use:   "actions",
 		Short: "Show who intervened",
 		Long: `Shows who intervened, the latest first: pauses, changed limits, settings and kinds, cancels,
-retries, drains, by whatever means. --object with the id of a task also finds what was
-done to several at once, if it is among the first hundred. With --json each line is a
-row of sched.operator_actions.`,
+retries, drains, by whatever means. With --json each line is a row of
+sched.operator_actions.`,
 		Args: noArgs,
 	}
 	o.add(cmd)

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/sched-sidecar/sched/sql/dbq"
@@ -59,16 +58,11 @@ type Intervention struct {
 	JSON json.RawMessage `json:"-"`
 }
 
-// Interventions lists up to limit interventions, the latest first. A task's id as
-// object finds those on several tasks, too, if it is one of the first hundred.
+// Interventions lists up to limit interventions, the latest first.
 func (o *Operator) Interventions(ctx context.Context, f LogFilter, limit int) ([]Intervention, error) {
-	id, err := strconv.ParseInt(f.Object, 10, 64)
-	if err != nil {
-		id = 0 // a name
-	}
 	rows, err := o.q.ActionList(ctx, dbq.ActionListParams{
 		Since: nullTime(f.Since), Until: nullTime(f.Until), Action: nullText(f.Action), ObjectType: nullText(f.ObjectType),
-		DbUser: nullText(f.User), Object: nullText(f.Object), ObjectID: nullID(id), Max: int32(limit),
+		DbUser: nullText(f.User), Object: nullText(f.Object), Max: int32(limit),
 	})
 	if err != nil {
 		return nil, translate("listing interventions", err)

@@ -212,10 +212,10 @@ func TestInterventions(t *testing.T) {
 		}
 		return texts
 	}
-	all := []string{"update setting max_pending", "retry task 2", "cancel task 2 tasks"}
+	all := []string{"update setting max_pending", "retry task 2", "cancel task 2", "cancel task 1"}
 	require.Equal(t, all, list(LogFilter{}))
-	require.Equal(t, all[1:], list(LogFilter{Object: "2"}))
-	require.Equal(t, all[2:], list(LogFilter{Object: "1"}))
+	require.Equal(t, all[1:3], list(LogFilter{Object: "2"}))
+	require.Equal(t, all[3:], list(LogFilter{Object: "1"}))
 	require.Equal(t, all[:1], list(LogFilter{ObjectType: "setting", User: one[string](t, pool, "SELECT session_user::text")}))
 	require.Empty(t, list(LogFilter{Action: "drain"}))
 }

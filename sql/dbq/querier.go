@@ -12,7 +12,7 @@ import (
 )
 
 type Querier interface {
-	// Interventions, the latest first. A task that was one of several is found by its id, too.
+	// Interventions, the latest first.
 	ActionList(ctx context.Context, arg ActionListParams) ([][]byte, error)
 	// Who serves which queue.
 	AssignmentList(ctx context.Context, arg AssignmentListParams) ([][]byte, error)

@@ -22,13 +22,9 @@ FROM (
         AND ($3::text IS NULL OR a.action = $3::text)
         AND ($4::text IS NULL OR a.object_type = $4::text)
         AND ($5::text IS NULL OR a.db_user = $5::text)
-        AND (
-            $6::text IS NULL
-            OR a.object = $6::text
-            OR (a.object_type = 'task' AND a.after -> 'ids' @> to_jsonb($7::bigint))
-        )
+        AND ($6::text IS NULL OR a.object = $6::text)
     ORDER BY a.at DESC, a.id DESC
-    LIMIT $8::int
+    LIMIT $7::int
 ) AS p
 `
 
@@ -39,11 +35,10 @@ type ActionListParams struct {
 	ObjectType pgtype.Text
 	DbUser     pgtype.Text
 	Object     pgtype.Text
-	ObjectID   pgtype.Int8
 	Max        int32
 }
 
-// Interventions, the latest first. A task that was one of several is found by its id, too.
+// Interventions, the latest first.
 func (q *Queries) ActionList(ctx context.Context, arg ActionListParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, actionList,
 		arg.Since,
@@ -52,7 +47,6 @@ func (q *Queries) ActionList(ctx context.Context, arg ActionListParams) ([][]byt
 		arg.ObjectType,
 		arg.DbUser,
 		arg.Object,
-		arg.ObjectID,
 		arg.Max,
 	)
 	if err != nil {

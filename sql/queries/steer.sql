@@ -155,7 +155,7 @@ FROM (
 ) AS p;
 
 -- name: ActionList :many
--- Interventions, the latest first. A task that was one of several is found by its id, too.
+-- Interventions, the latest first.
 SELECT row_to_json(p)::json AS action
 FROM (
     SELECT a.*
@@ -165,11 +165,7 @@ FROM (
         AND (sqlc.narg(action)::text IS NULL OR a.action = sqlc.narg(action)::text)
         AND (sqlc.narg(object_type)::text IS NULL OR a.object_type = sqlc.narg(object_type)::text)
         AND (sqlc.narg(db_user)::text IS NULL OR a.db_user = sqlc.narg(db_user)::text)
-        AND (
-            sqlc.narg(object)::text IS NULL
-            OR a.object = sqlc.narg(object)::text
-            OR (a.object_type = 'task' AND a.after -> 'ids' @> to_jsonb(sqlc.narg(object_id)::bigint))
-        )
+        AND (sqlc.narg(object)::text IS NULL OR a.object = sqlc.narg(object)::text)
     ORDER BY a.at DESC, a.id DESC
     LIMIT @max::int
 ) AS p;

@@ -47,11 +47,16 @@ func TestPressureGuardsTheDoor(t *testing.T) {
 		f.enqueueMany("load", name, 20)
 		f.awaitPressure(name, "yellow")
 	}
-	delayed := func(id int64) float64 {
-		return one[float64](f, "SELECT extract(epoch FROM scheduled_at - created_at)::float8 FROM sched.river_job WHERE id = $1", id)
+	// By the database's clock around the call: exact, however long the call takes.
+	requireDelay := func(name string, want time.Duration) {
+		before := one[time.Time](f, "SELECT clock_timestamp()")
+		id := f.enqueue("load", queue(name))
+		after := one[time.Time](f, "SELECT clock_timestamp()")
+		due := one[time.Time](f, "SELECT scheduled_at FROM sched.river_job WHERE id = $1", id)
+		require.WithinRange(t, due, before.Add(want), after.Add(want), name)
 	}
-	require.InDelta(t, 0.5, delayed(f.enqueue("load", queue("delay"))), 0.05, "yellow delays by half a second")
-	require.InDelta(t, 0, delayed(f.enqueue("load", queue("accept"))), 0.05)
+	requireDelay("delay", 500*time.Millisecond) // yellow
+	requireDelay("accept", 0)
 	f.enqueue("load", queue("reject"))
 
 	for _, name := range []string{"accept", "delay", "reject"} {
@@ -61,8 +66,8 @@ func TestPressureGuardsTheDoor(t *testing.T) {
 		f.exec("UPDATE sched.queue SET admission = $1 WHERE name = $1", name)
 		f.awaitPressure(name, "red")
 	}
-	require.InDelta(t, 2, delayed(f.enqueue("load", queue("delay"))), 0.05, "red delays by two seconds")
-	require.InDelta(t, 0, delayed(f.enqueue("load", queue("accept"))), 0.05)
+	requireDelay("delay", 2*time.Second) // red
+	requireDelay("accept", 0)
 	_, err := f.tryEnqueue("load", queue("reject"))
 	var refused *pgconn.PgError
 	require.ErrorAs(t, err, &refused, "red rejects")
