@@ -147,9 +147,10 @@ CREATE TRIGGER flow_config_update AFTER UPDATE OF paused_until ON sched.flow FOR
 COMMENT ON TRIGGER flow_config_update ON sched.flow IS 'Tells the sidecars of a timed pause, or its end.';
 
 -- sched.cancel, sched.retry, sched.drain_worker: as before; what they change is logged in sched.operator_action (insert only, last).
+-- The first two are called for many tasks in one statement, and never compiled: each of their statements is about one row.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION sched.cancel(task_id bigint) RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -187,7 +188,7 @@ $$;
 -- Bounds: one row, two log rows, one NOTIFY.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION sched.retry(task_id bigint) RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

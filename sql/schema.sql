@@ -541,6 +541,7 @@ CREATE OR REPLACE FUNCTION sched.cancel(task_id bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 DECLARE
@@ -2291,6 +2292,7 @@ CREATE OR REPLACE FUNCTION sched.retry(task_id bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 DECLARE

@@ -102,6 +102,9 @@ func TestReservations(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := 5
 		setSlots := func(n int) {
+			if n > limit {
+				app.setLimit(n) // before there can be a call that needs it
+			}
 			limit = n
 			require.NoError(t, g.SetSlots(n))
 			app.setLimit(max(n, g.Status().Taken))
