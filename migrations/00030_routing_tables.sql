@@ -68,6 +68,7 @@ CREATE TABLE sched.fleet (
     slots            integer NOT NULL DEFAULT 0,
     running          integer NOT NULL DEFAULT 0,
     topology_version bigint NOT NULL DEFAULT 0,
+    policy_version   bigint NOT NULL DEFAULT 0,
     leader           text,
     computed_at      timestamptz
 ) WITH (fillfactor = 10);
@@ -82,6 +83,7 @@ COMMENT ON COLUMN sched.fleet.workers IS 'Workers that live.';
 COMMENT ON COLUMN sched.fleet.slots IS 'Sum of their slots.';
 COMMENT ON COLUMN sched.fleet.running IS 'Sum of what they run.';
 COMMENT ON COLUMN sched.fleet.topology_version IS 'Version of the newest topology.';
+COMMENT ON COLUMN sched.fleet.policy_version IS 'Grows when the leader changed what workers have to obey: who serves what, canaries, who polls by itself.';
 COMMENT ON COLUMN sched.fleet.leader IS 'Worker that leads and wrote this.';
 COMMENT ON COLUMN sched.fleet.computed_at IS 'When. Older than some seconds: nobody leads now, and pressure counts as green.';
 

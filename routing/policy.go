@@ -18,8 +18,8 @@ const (
 )
 
 // Policy is what one sidecar has to obey: the queues it serves and the limits
-// that hold for the whole fleet. Every sidecar reads it again each few seconds,
-// and at once when it is told that something changed.
+// that hold for the whole fleet. Every sidecar reads it again when it is told that
+// something changed, or learns so by its heartbeat.
 type Policy struct {
 	// Queues are those this worker serves, sorted by name.
 	Queues []QueuePolicy
@@ -36,7 +36,7 @@ type Policy struct {
 	// Led: a leader was at work, so that assignments say who serves what. Without
 	// one everybody serves what its labels match.
 	Led bool
-	// Version is that of the topology it was read at.
+	// Version is the leader's count of changes when it was read.
 	Version int64
 	// ReadAt is when it was asked for.
 	ReadAt time.Time

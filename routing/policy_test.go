@@ -26,7 +26,7 @@ func policy(t *testing.T, pool *pgxpool.Pool, labels map[string]string, protocol
 	return got
 }
 
-const led = `update sched.fleet set computed_at = clock_timestamp() + interval '1 hour', workers = 7, topology_version = 42, leader = 'w-lead'`
+const led = `update sched.fleet set computed_at = clock_timestamp() + interval '1 hour', workers = 7, policy_version = 42, leader = 'w-lead'`
 
 func TestPolicyOfAnEmptyDatabase(t *testing.T) {
 	t.Parallel()
@@ -154,22 +154,28 @@ func TestPolicyOfManyQueues(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(got.Queues, func(a, b routing.QueuePolicy) int { return strings.Compare(a.Name, b.Name) }))
 }
 
-func TestPolicyStale(t *testing.T) {
+// A heartbeat tells whether the policy is still what the worker would read.
+func TestHeartbeatTellsOfPolicies(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	registry := routing.NewRegistry(pool)
-	stale := func(p routing.Policy) bool {
+	exec(t, pool, `insert into sched.worker (id, client_id, state) values ('w-me', 'c', 'active')`)
+	news := func(p routing.Policy) bool {
 		t.Helper()
-		is, err := registry.PolicyStale(t.Context(), &p)
+		heard, err := registry.Beat(t.Context(), "w-me", routing.Load{SkippedKinds: []string{}, Holds: []string{}})
 		require.NoError(t, err)
-		return is
+		require.Equal(t, routing.StateActive, heard.State)
+		return heard.News(&p)
 	}
 	read := policy(t, pool, nil, []string{"http"}, nil)
-	require.False(t, stale(read))
+	require.False(t, news(read))
 	exec(t, pool, led)
-	require.True(t, stale(read), "somebody leads")
+	require.True(t, news(read), "somebody leads")
 	read = policy(t, pool, nil, []string{"http"}, nil)
-	require.False(t, stale(read))
-	exec(t, pool, `update sched.fleet set topology_version = topology_version + 1`)
-	require.True(t, stale(read), "the topology changed")
+	require.False(t, news(read))
+	exec(t, pool, `update sched.fleet set policy_version = policy_version + 1`)
+	require.True(t, news(read), "the leader changed something")
+	read = policy(t, pool, nil, []string{"http"}, nil)
+	exec(t, pool, `update sched.fleet set computed_at = clock_timestamp() - interval '1 minute'`)
+	require.True(t, news(read), "nobody leads any more")
 }

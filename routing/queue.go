@@ -45,6 +45,9 @@ type queueRow struct {
 	Wake        []string `json:"wake"` // nil: everybody
 }
 
+// polled reports whether nobody is woken for the queue since one of its workers polls.
+func (r queueRow) polled() bool { return r.Wake != nil && len(r.Wake) == 0 && r.FreeSlots > 0 }
+
 func newQueueState(row dbq.RoutingQueuesRow) *queueState {
 	q := &queueState{
 		name:   row.Name,

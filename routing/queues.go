@@ -122,6 +122,7 @@ func (r *Router) putQueues(ctx context.Context, now time.Time) error {
 	for _, c := range due {
 		if done[c.q.name] {
 			r.noteQueue(c.q.written, c.row, c.signals)
+			r.turned = r.turned || c.q.written.polled() != c.row.polled()
 			c.q.written = c.row
 		}
 	}

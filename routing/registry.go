@@ -152,22 +152,34 @@ func (r *Registry) Move(ctx context.Context, workerID string, to State, reason s
 	return false, fmt.Errorf("move worker %s to %s: others keep moving it", workerID, to)
 }
 
-// Beat writes one heartbeat with the load and returns the registration's state,
-// which an operator may have moved to draining. It returns [ErrEvicted] when the
+// Heard is what a worker learns by its heartbeat.
+type Heard struct {
+	State         State // of its registration; an operator may have moved it to draining
+	PolicyVersion int64 // see [Policy.Version]
+	Led           bool  // somebody leads
+}
+
+// News reports whether the policy is no longer what the worker would read now. What
+// operators change is not in it: sidecars are told of that.
+func (h Heard) News(policy *Policy) bool {
+	return h.PolicyVersion != policy.Version || h.Led != policy.Led
+}
+
+// Beat writes one heartbeat with the load. It returns [ErrEvicted] when the
 // registration has ended.
-func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (State, error) {
-	state, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
+func (r *Registry) Beat(ctx context.Context, workerID string, load Load) (Heard, error) {
+	row, err := r.q.WorkerBeat(ctx, dbq.WorkerBeatParams{
 		ID: workerID, Running: int32(load.Running), Slots: int32(load.Slots), Ceiling: int32(load.Ceiling),
 		Cpu: float32(load.CPU), Mem: float32(load.Mem), LoadPercent: float32(load.LoadPercent),
 		SkippedKinds: load.SkippedKinds, Holds: load.Holds, RttMs: float32(load.RoundTrip.Seconds() * 1000),
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return "", ErrEvicted
+		return Heard{}, ErrEvicted
 	case err != nil:
-		return "", fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
+		return Heard{}, fmt.Errorf("heartbeat of worker %s: %w", workerID, err)
 	}
-	return State(state), nil
+	return Heard{State: State(row.State), PolicyVersion: row.PolicyVersion, Led: row.Led}, nil
 }
 
 // PublishLoad writes the load between two heartbeats. Nothing is written for a
@@ -264,7 +276,7 @@ func (r *Registry) Policy(ctx context.Context, workerID string, labels map[strin
 	policy := Policy{
 		Queues: make([]QueuePolicy, len(row.Names)), Kinds: make([]KindPolicy, len(row.Kinds)),
 		Ageing: time.Duration(row.AgeingSeconds * float64(time.Second)), BusyPolls: row.BusyPolls,
-		Workers: int(row.FleetWorkers), Led: row.Led, Version: row.TopologyVersion, ReadAt: asked,
+		Workers: int(row.FleetWorkers), Led: row.Led, Version: row.PolicyVersion, ReadAt: asked,
 	}
 	for i, name := range row.Names {
 		policy.Queues[i] = QueuePolicy{
@@ -296,16 +308,6 @@ func encodeLabels(labels map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
 	return encoded, nil
-}
-
-// PolicyStale reports whether a policy is not what it was when it was read, as far
-// as the leader's word goes: it costs the same however many queues there are.
-func (r *Registry) PolicyStale(ctx context.Context, policy *Policy) (bool, error) {
-	row, err := r.q.PolicyStamp(ctx)
-	if err != nil {
-		return false, fmt.Errorf("look for a newer policy: %w", err)
-	}
-	return row.TopologyVersion != policy.Version || row.Led != policy.Led, nil
 }
 
 // Shares reads how many share the work of the queues now.

@@ -64,6 +64,7 @@ type Router struct {
 
 	rising map[string]bool // canaries, by queue: whether they rose in the turn before
 	told   bool            // sidecars are to be told that assignments or the topology changed
+	turned bool            // of a queue it changed whether workers have to poll; they find out by their heartbeats
 }
 
 // NewRouter returns a router for the worker that who names.
@@ -248,11 +249,12 @@ func (r *Router) putFleet(ctx context.Context) error {
 		Load: float32(signals.Load), Workers: int32(len(r.fleet.members)),
 		Slots:   int32(r.fleet.total(func(m *Member) int { return m.Slots })),
 		Running: int32(r.fleet.total(func(m *Member) int { return m.Running })), TopologyVersion: r.version,
-		Leader: pgtype.Text{String: r.who(), Valid: true},
+		Leader: pgtype.Text{String: r.who(), Valid: true}, PoliciesChanged: r.told || r.turned,
 	})
 	if err != nil {
 		return fmt.Errorf("write the fleet: %w", err)
 	}
+	r.turned = false
 	r.metrics.fleet(r.pressure.Level(), signals)
 	return nil
 }

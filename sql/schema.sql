@@ -115,6 +115,7 @@ CREATE TABLE sched.fleet (
     slots integer DEFAULT 0 NOT NULL,
     running integer DEFAULT 0 NOT NULL,
     topology_version bigint DEFAULT 0 NOT NULL,
+    policy_version bigint DEFAULT 0 NOT NULL,
     leader text,
     computed_at timestamp with time zone,
     CONSTRAINT fleet_pkey PRIMARY KEY (singleton),
@@ -3022,6 +3023,7 @@ COMMENT ON COLUMN sched.fleet.workers IS 'Workers that live.';
 COMMENT ON COLUMN sched.fleet.slots IS 'Sum of their slots.';
 COMMENT ON COLUMN sched.fleet.running IS 'Sum of what they run.';
 COMMENT ON COLUMN sched.fleet.topology_version IS 'Version of the newest topology.';
+COMMENT ON COLUMN sched.fleet.policy_version IS 'Grows when the leader changed what workers have to obey: who serves what, canaries, who polls by itself.';
 COMMENT ON COLUMN sched.fleet.leader IS 'Worker that leads and wrote this.';
 COMMENT ON COLUMN sched.fleet.computed_at IS 'When. Older than some seconds: nobody leads now, and pressure counts as green.';
 COMMENT ON VIEW sched.fleet_demand IS 'How many workers the fleet needs, by what they published: one row, for autoscalers.';

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +45,11 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	g.claimMu.Lock()
 	defer g.claimMu.Unlock()
 
+	woken := g.pilot.woken.Swap(false)
 	if g.holds.any() || len(g.policy.Load().Queues) == 0 {
+		return nil
+	}
+	if !woken && rand.Float64() >= g.currentIntake().polls {
 		return nil
 	}
 	// Before the look at the slots: the last one may become free right after it.

@@ -3,6 +3,7 @@ package governor
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -108,6 +109,7 @@ type pilot struct {
 	riverpilot.StandardPilot
 	governor *Governor
 	wakeup   func(ctx context.Context, inserted []*rivertype.JobInsertResult)
+	woken    atomic.Bool // the next claim is for a reason, not a poll
 }
 
 var (
@@ -155,5 +157,6 @@ func (p *pilot) JobRescueMany(context.Context, riverdriver.Executor, *riverdrive
 
 // wake makes River's producer fetch soon. It is cheap and never blocks.
 func (p *pilot) wake() {
+	p.woken.Store(true)
 	p.wakeup(context.Background(), []*rivertype.JobInsertResult{{Job: &rivertype.JobRow{Queue: producerQueue}}})
 }

@@ -1,10 +1,8 @@
 package governor
 
 import (
-	"context"
 	"time"
 
-	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
@@ -20,10 +18,3 @@ func (g *Governor) RetryDelay(kind string, failures int) time.Duration {
 // PolicyEvery sets how old the policy may get while its changes are heard of. To
 // be called before Start.
 func (g *Governor) PolicyEvery(d time.Duration) { g.policyEvery = d }
-
-// PolicyDue reports whether a policy would be read again without news of it.
-func (g *Governor) PolicyDue(ctx context.Context, policy *routing.Policy, listening bool) bool {
-	g.policy.Store(policy)
-	g.listening.Store(listening)
-	return g.policyDue(ctx)
-}

@@ -42,10 +42,34 @@ type intake struct {
 	limited []string    // kinds with a flow limit, sorted
 	// plain: no queue is limited or shared with a canary.
 	plain bool
+	// polls is which share of its polls this worker makes: see pollsShared.
+	polls float64
+}
+
+// An idle queue is polled by all of its workers together pollsShared times in each
+// poll interval, as soon as they are so many; but by each in one interval of
+// pollsRarest on average. That nobody polls for a whole interval is then as unlikely
+// as 1 in 10 million; with a third of the workers dead, as 1 in 40,000. Which polls are
+// left out is left to chance, so that workers needn't agree.
+const (
+	pollsShared = 16
+	pollsRarest = 10
+)
+
+// pollsOf is the share of polls that a worker of these queues makes.
+func pollsOf(policy *routing.Policy) float64 {
+	if !policy.Led {
+		return 1
+	}
+	share := 1.0 / pollsRarest
+	for i := range policy.Queues {
+		share = max(share, pollsShared/float64(max(policy.Queues[i].Workers, 1)))
+	}
+	return min(share, 1)
 }
 
 func newIntake(policy *routing.Policy, canary bool) *intake {
-	in := &intake{policy: policy, plain: true}
+	in := &intake{policy: policy, plain: true, polls: pollsOf(policy)}
 	for i := range policy.Queues {
 		q := &policy.Queues[i]
 		low, high := canaryRange(q, canary)

@@ -39,3 +39,29 @@ func TestHintsAreForgottenWhenRead(t *testing.T) {
 	require.Equal(t, []laneQueue{{name: "b", high: 100}}, h.drain(in))
 	require.Empty(t, h.drain(in))
 }
+
+// Workers poll a queue that they share more rarely, but together as often as ever.
+func TestPollsOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		led   bool
+		among []int // workers of each queue
+		want  float64
+	}{
+		{"a worker alone", true, []int{1}, 1},
+		{"few", true, []int{16}, 1},
+		{"twice as many", true, []int{32}, 0.5},
+		{"very many", true, []int{1000}, 0.1},
+		{"one of its queues has few", true, []int{1000, 20, 64}, 0.8},
+		{"nobody assigned yet", true, []int{0}, 1},
+		{"nobody leads: who serves what may have changed", false, []int{1000}, 1},
+		{"no queue", true, nil, 0.1},
+	} {
+		policy := &routing.Policy{Led: tt.led}
+		for _, n := range tt.among {
+			policy.Queues = append(policy.Queues, routing.QueuePolicy{Workers: n})
+		}
+		require.InDelta(t, tt.want, pollsOf(policy), 1e-9, tt.name)
+	}
+}

@@ -77,7 +77,10 @@ func (g *Governor) listenOnce(ctx context.Context) (heard bool, err error) {
 		return false, err
 	}
 	g.listening.Store(true)
-	defer g.listening.Store(false)
+	defer func() {
+		g.listening.Store(false)
+		g.outdated() // read it often from now on
+	}()
 	g.outdated() // for what was missed until now
 	g.pilot.wake()
 	for {

@@ -19,7 +19,7 @@ const limitedTokens = "tokens"
 
 // metrics are the governor's own; see docs/metrics.md.
 type metrics struct {
-	pauses                                                                prometheus.Counter
+	pauses, policyReads                                                   prometheus.Counter
 	limited                                                               *prometheus.CounterVec
 	claims, claimed, polls, refused, replayed, fences, evictions, skipped prometheus.Counter
 	settled, rescued, wakeups                                             *prometheus.CounterVec
@@ -34,15 +34,16 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	}
 	seconds := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // 0.5 ms … 75 s
 	m := &metrics{
-		claims:    counter("claims_total", "Claim statements sent that were answered."),
-		claimed:   counter("tasks_claimed_total", "Tasks claimed."),
-		polls:     counter("polls_total", "Looks for tasks by this sidecar's own poller, while a queue is busy and for some seconds after that."),
-		refused:   counter("settles_refused_total", "Outcomes that were not written because the lease was lost."),
-		replayed:  counter("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app."),
-		fences:    counter("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres."),
-		evictions: counter("worker_evictions_total", "Workers that this sidecar, leading, declared dead."),
-		skipped:   counter("kinds_skipped_total", "Times the app turned out to have no handler for a kind."),
-		pauses:    counter("kind_pauses_total", "Times this sidecar's app asked for a pause of a kind."),
+		claims:      counter("claims_total", "Claim statements sent that were answered."),
+		claimed:     counter("tasks_claimed_total", "Tasks claimed."),
+		polls:       counter("polls_total", "Looks for tasks by this sidecar's own poller, while a queue is busy and for some seconds after that."),
+		refused:     counter("settles_refused_total", "Outcomes that were not written because the lease was lost."),
+		replayed:    counter("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app."),
+		fences:      counter("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres."),
+		evictions:   counter("worker_evictions_total", "Workers that this sidecar, leading, declared dead."),
+		skipped:     counter("kinds_skipped_total", "Times the app turned out to have no handler for a kind."),
+		policyReads: counter("policy_reads_total", "Times the policy (queues, assignments, limits) was read: on news, and now and then."),
+		pauses:      counter("kind_pauses_total", "Times this sidecar's app asked for a pause of a kind."),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "sched", Name: "claims_limited_total", Help: "Claims that a limit left without some tasks, by limit.",
 		}, []string{"by"}),
@@ -78,7 +79,7 @@ func newMetrics(registerer prometheus.Registerer, g *Governor) *metrics {
 	for _, by := range []string{limitedTokens, whyRate, whyMaxRunning, whyBusy} {
 		m.limited.WithLabelValues(by)
 	}
-	registerer.MustRegister(m.pauses, m.limited, m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
+	registerer.MustRegister(m.pauses, m.policyReads, m.limited, m.claims, m.claimed, m.polls, m.refused, m.replayed, m.fences, m.evictions, m.skipped,
 		m.settled, m.rescued, m.wakeups, m.dispatched, m.queueWait, m.settleBatch, m.settleSeconds, m.leading,
 	)
 	registerer.MustRegister(gauges(g)...)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/jobs"
-	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
 	"github.com/sched-sidecar/sched/sidecar/governor"
 )
@@ -259,23 +258,26 @@ func TestLoadIsPublished(t *testing.T) {
 	require.True(t, worker[bool](t, pool, id, "running = 0 and not polling"))
 }
 
-// TestLongPolicyIsNotReadInVain: with thousands of queues a sidecar asks whether
-// there is anything new, rather than for all of it.
-func TestLongPolicyIsNotReadInVain(t *testing.T) {
+// TestPolicyIsReadOnNewsAlone: heartbeats say whether there is anything new; without
+// news nothing is read.
+func TestPolicyIsReadOnNewsAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	g, err := governor.New(config(pool, &dispatcherFunc{work: complete}))
-	require.NoError(t, err)
-	read := func(queues int, age time.Duration) *routing.Policy {
-		return &routing.Policy{Queues: make([]routing.QueuePolicy, queues), ReadAt: time.Now().Add(-age)}
-	}
-	require.True(t, g.PolicyDue(t.Context(), read(10, 0), true), "a short one costs no more than the question")
-	require.False(t, g.PolicyDue(t.Context(), read(10_000, 0), true))
-	require.True(t, g.PolicyDue(t.Context(), read(10_000, time.Hour), true), "now and then all the same")
-	require.True(t, g.PolicyDue(t.Context(), read(10_000, 0), false), "changes of the configuration go unheard")
-	_, err = pool.Exec(t.Context(), `update sched.fleet set topology_version = 5`)
-	require.NoError(t, err)
-	require.True(t, g.PolicyDue(t.Context(), read(10_000, 0), true))
+	cfg := patient(pool, &dispatcherFunc{work: complete})
+	cfg.HeartbeatInterval = 20 * time.Millisecond
+	g := startPatient(t, pool, cfg)
+	reads := func() float64 { return metric(t, cfg, "sched_policy_reads_total") }
+	beats := func() int64 { return worker[int64](t, pool, g.Status().WorkerID, "heartbeat_seq") }
+	var read float64
+	eventually(t, func() bool { // once this worker leads, and has told itself of it
+		read = reads()
+		first := beats()
+		eventually(t, func() bool { return beats() > first+20 }, "time passes")
+		return reads() == read
+	}, "nothing is read in vain")
+	exec(t, pool, `update sched.fleet set policy_version = policy_version + 1`)
+	eventually(t, func() bool { return reads() == read+1 }, "it is read")
+	require.InDelta(t, read+1, atRest(t, reads), 0, "once")
 }
 
 // TestOverloadedAppGetsNothing: three heartbeats above 85 % end the claims, not the

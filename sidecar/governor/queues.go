@@ -12,27 +12,22 @@ import (
 )
 
 const (
-	// policyInterval is how old the policy may get while its changes are heard of,
-	// policyDeafInterval while they aren't.
-	policyInterval     = 5 * time.Second
+	// policyInterval is how old the policy, and what kinds set, may get without news
+	// while changes are heard of; policyDeafInterval while they aren't. Heartbeats
+	// tell of what the leader changes in any case.
+	policyInterval     = time.Minute
 	policyDeafInterval = 2 * time.Second
 	policyTimeout      = 5 * time.Second
 
-	// A policy of more queues than policyLong is read again without need only when it
-	// is policyLongAge old, while its changes are heard of.
-	policyLong    = 500
-	policyLongAge = time.Minute
-
-	// kindsAge is how old what kinds set may get while its changes are heard of.
-	kindsAge = 30 * time.Second
-
 	// policyPause is the least time between two readings. A reading that takes long
 	// is followed by a longer pause, so that it is at most a twentieth of the time.
-	// But for no longer than policyRestMax, and policyRestLong for a long policy: a
-	// reading that hung must not leave the worker without its policy for minutes.
+	// But for no longer than policyRestMax, and policyRestLong for a policy of more
+	// than policyLong queues: a reading that hung must not leave the worker without
+	// its policy for minutes.
 	policyPause    = 200 * time.Millisecond
 	policyRestMax  = time.Second
 	policyRestLong = 10 * time.Second
+	policyLong     = 500
 	policyShare    = 20
 	// policySpread is by how much the answer to a change is spread for each worker
 	// of the fleet, up to policySpreadMax: they all hear of it at the same moment.
@@ -58,15 +53,12 @@ func (g *Governor) outdated() {
 func (g *Governor) watchPolicy(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var kindsAt time.Time
 	for {
-		heard := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-g.news:
-			heard = true
 			spread := min(time.Duration(g.policy.Load().Workers)*policySpread, policySpreadMax)
 			if spread > 0 && !sleep(ctx, rand.N(spread)) {
 				return nil
@@ -74,13 +66,8 @@ func (g *Governor) watchPolicy(ctx context.Context) error {
 		}
 		started := time.Now()
 		if !g.holds.has(holdFenced) {
-			if heard || g.policyDue(ctx) {
-				g.refreshPolicy(ctx)
-			}
-			if heard || !g.listening.Load() || started.Sub(kindsAt) >= kindsAge {
-				g.refreshKinds(ctx)
-				kindsAt = started
-			}
+			g.refreshPolicy(ctx)
+			g.refreshKinds(ctx)
 		}
 		if !sleep(ctx, g.policyRest(time.Since(started))) {
 			return nil
@@ -102,22 +89,6 @@ func (g *Governor) policyRest(took time.Duration) time.Duration {
 	return min(max(policyPause, (policyShare-1)*took), most)
 }
 
-// policyDue reports whether to read the policy although there is no news of it.
-func (g *Governor) policyDue(ctx context.Context) bool {
-	policy := g.policy.Load()
-	if len(policy.Queues) <= policyLong || !g.listening.Load() || time.Since(policy.ReadAt) >= policyLongAge {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
-	defer cancel()
-	asked := time.Now()
-	stale, err := g.registry.PolicyStale(ctx, policy)
-	if err == nil && !stale {
-		g.noteLed(policy.Led, asked)
-	}
-	return err != nil || stale
-}
-
 // jittered is about d: between 0.9 and 1.1 of it.
 func jittered(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
@@ -133,6 +104,7 @@ func (g *Governor) refreshPolicy(ctx context.Context) {
 		g.config.Logger.DebugContext(ctx, "policy not refreshed", slog.Any("error", err))
 		return
 	}
+	g.metrics.policyReads.Inc()
 	g.noteLed(now.Led, now.ReadAt)
 	before := g.policy.Swap(&now)
 	g.poller.setPolled(&now)

@@ -142,14 +142,18 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 		g.poller.tell()
 	}
 	started := time.Now()
-	state, err := g.registry.Beat(ctx, g.workerID(), load)
+	heard, err := g.registry.Beat(ctx, g.workerID(), load)
 	if err == nil {
 		g.lastBeat.Store(&started)
 		if g.row.beaten(mark, load) {
 			g.poller.untold(started)
 		}
-		g.moved(g.life.Load(), state)
-		if state == routing.StateDraining && g.holds.put(holdDraining) {
+		g.noteLed(heard.Led, started)
+		if heard.News(g.policy.Load()) {
+			g.outdated()
+		}
+		g.moved(g.life.Load(), heard.State)
+		if heard.State == routing.StateDraining && g.holds.put(holdDraining) {
 			g.config.Logger.InfoContext(ctx, "told to drain: claiming nothing any more, until this sidecar is restarted")
 		}
 		return g.activate(ctx)

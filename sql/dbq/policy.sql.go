@@ -11,7 +11,7 @@ import (
 
 const policyRead = `-- name: PolicyRead :one
 WITH fleet AS (
-    SELECT f.topology_version, f.workers, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false) AS led
+    SELECT f.policy_version, f.workers, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false) AS led
     FROM sched.fleet AS f
 ),
 
@@ -82,7 +82,7 @@ kinds AS (
     ) AS b
 )
 
-SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
+SELECT f.policy_version, f.workers AS fleet_workers, f.led::boolean AS led,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'priority_ageing_seconds'), 60)::float8 AS ageing_seconds,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'busy_polls_per_second'), 500)::float8 AS busy_polls,
     q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents, q.canary_workers,
@@ -101,7 +101,7 @@ type PolicyReadParams struct {
 }
 
 type PolicyReadRow struct {
-	TopologyVersion    int64
+	PolicyVersion      int64
 	FleetWorkers       int32
 	Led                bool
 	AgeingSeconds      float64
@@ -124,8 +124,8 @@ type PolicyReadRow struct {
 }
 
 // What one sidecar has to obey, in one row of parallel arrays: the queues it serves,
-// the kinds with a limit or a pause, and the settings. Each few seconds by each
-// sidecar, and when it is told that something changed.
+// the kinds with a limit or a pause, and the settings. By each sidecar when it is told
+// that something changed, or finds that out by its heartbeat; else once a minute.
 //
 // A queue is served by whoever is assigned; by everybody whose labels match while
 // nobody is, or while there is no leader to say so.
@@ -138,7 +138,7 @@ func (q *Queries) PolicyRead(ctx context.Context, arg PolicyReadParams) (PolicyR
 	)
 	var i PolicyReadRow
 	err := row.Scan(
-		&i.TopologyVersion,
+		&i.PolicyVersion,
 		&i.FleetWorkers,
 		&i.Led,
 		&i.AgeingSeconds,
@@ -202,22 +202,4 @@ func (q *Queries) PolicyShares(ctx context.Context, names []string) ([]PolicySha
 		return nil, err
 	}
 	return items, nil
-}
-
-const policyStamp = `-- name: PolicyStamp :one
-SELECT f.topology_version, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led
-FROM sched.fleet AS f
-`
-
-type PolicyStampRow struct {
-	TopologyVersion int64
-	Led             bool
-}
-
-// Whether anything changed since a policy was read, for those that are long.
-func (q *Queries) PolicyStamp(ctx context.Context) (PolicyStampRow, error) {
-	row := q.db.QueryRow(ctx, policyStamp)
-	var i PolicyStampRow
-	err := row.Scan(&i.TopologyVersion, &i.Led)
-	return i, err
 }

@@ -94,8 +94,8 @@ type Querier interface {
 	// Deletes old interventions, bounded. By the leader, now and then.
 	OperatorActionSweep(ctx context.Context, arg OperatorActionSweepParams) (int64, error)
 	// What one sidecar has to obey, in one row of parallel arrays: the queues it serves,
-	// the kinds with a limit or a pause, and the settings. Each few seconds by each
-	// sidecar, and when it is told that something changed.
+	// the kinds with a limit or a pause, and the settings. By each sidecar when it is told
+	// that something changed, or finds that out by its heartbeat; else once a minute.
 	//
 	// A queue is served by whoever is assigned; by everybody whose labels match while
 	// nobody is, or while there is no leader to say so.
@@ -103,8 +103,6 @@ type Querier interface {
 	// How many share the work of some queues, and whether nobody is woken for it. Each
 	// second by a sidecar that works on them.
 	PolicyShares(ctx context.Context, names []string) ([]PolicySharesRow, error)
-	// Whether anything changed since a policy was read, for those that are long.
-	PolicyStamp(ctx context.Context) (PolicyStampRow, error)
 	// Pressure of the fleet and of queues: of those named and derived from them, of all, or of
 	// those that are not green. Green while nobody leads.
 	PressureList(ctx context.Context, arg PressureListParams) ([][]byte, error)
@@ -318,9 +316,10 @@ type Querier interface {
 	// that: a change since then would have been kept, or there was none before.
 	TopologyVersionBefore(ctx context.Context, moment time.Time) (TopologyVersionBeforeRow, error)
 	// One heartbeat with the load. Returns the state, which an operator may have moved
-	// to draining. No row: evicted, register anew. Whether the worker polls is left to
-	// WorkerLoad: two statements under way at once might write it in the wrong order.
-	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error)
+	// to draining, and whether the policy it obeys is still the newest. No row: evicted,
+	// register anew. Whether the worker polls is left to WorkerLoad: two statements under
+	// way at once might write it in the wrong order.
+	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (WorkerBeatRow, error)
 	// The heartbeats of all live registrations. By the leader, each second.
 	WorkerBeats(ctx context.Context) ([]WorkerBeatsRow, error)
 	// When a worker registered: no task of it began before.

@@ -394,7 +394,8 @@ const routingFleetPut = `-- name: RoutingFleetPut :exec
 UPDATE sched.fleet AS f
 SET pressure = $1, pressure_reason = $2, pending = $3, load = $4, workers = $5,
     slots = $6, running = $7, topology_version = greatest(f.topology_version, $8::bigint),
-    leader = $9, computed_at = clock_timestamp()
+    policy_version = f.policy_version + CASE WHEN $9::boolean THEN 1 ELSE 0 END,
+    leader = $10, computed_at = clock_timestamp()
 `
 
 type RoutingFleetPutParams struct {
@@ -406,6 +407,7 @@ type RoutingFleetPutParams struct {
 	Slots           int32
 	Running         int32
 	TopologyVersion int64
+	PoliciesChanged bool
 	Leader          pgtype.Text
 }
 
@@ -420,6 +422,7 @@ func (q *Queries) RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams
 		arg.Slots,
 		arg.Running,
 		arg.TopologyVersion,
+		arg.PoliciesChanged,
 		arg.Leader,
 	)
 	return err

@@ -234,7 +234,7 @@ FROM (
     SELECT 'fleet' AS scope, NULL::text AS name, CASE WHEN f.led THEN f.pressure ELSE 'green' END AS level,
         CASE WHEN f.led THEN f.pressure_reason END AS reason, f.pending, f.default_max AS max_pending, f.load, f.workers, f.led, f.leader, f.computed_at
     FROM (
-        SELECT l.singleton, l.pressure, l.pressure_reason, l.pending, l.load, l.workers, l.slots, l.running, l.topology_version, l.leader, l.computed_at, coalesce(l.computed_at > clock_timestamp() - interval '5 seconds', false) AS led,
+        SELECT l.singleton, l.pressure, l.pressure_reason, l.pending, l.load, l.workers, l.slots, l.running, l.topology_version, l.policy_version, l.leader, l.computed_at, coalesce(l.computed_at > clock_timestamp() - interval '5 seconds', false) AS led,
             coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_pending'), 1000) AS default_max
         FROM sched.fleet AS l
     ) AS f

@@ -46,8 +46,10 @@ SET heartbeat_at = clock_timestamp(),
     skipped_kinds = $7::text[],
     holds = $8::text[],
     rtt_ms = $9
+FROM sched.fleet AS f
 WHERE w.id = $10 AND w.state IN ('pending', 'active', 'draining')
-RETURNING w.state
+RETURNING w.state, f.policy_version,
+    coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led
 `
 
 type WorkerBeatParams struct {
@@ -63,10 +65,17 @@ type WorkerBeatParams struct {
 	ID           string
 }
 
+type WorkerBeatRow struct {
+	State         string
+	PolicyVersion int64
+	Led           bool
+}
+
 // One heartbeat with the load. Returns the state, which an operator may have moved
-// to draining. No row: evicted, register anew. Whether the worker polls is left to
-// WorkerLoad: two statements under way at once might write it in the wrong order.
-func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string, error) {
+// to draining, and whether the policy it obeys is still the newest. No row: evicted,
+// register anew. Whether the worker polls is left to WorkerLoad: two statements under
+// way at once might write it in the wrong order.
+func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (WorkerBeatRow, error) {
 	row := q.db.QueryRow(ctx, workerBeat,
 		arg.Running,
 		arg.Slots,
@@ -79,9 +88,9 @@ func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (string,
 		arg.RttMs,
 		arg.ID,
 	)
-	var state string
-	err := row.Scan(&state)
-	return state, err
+	var i WorkerBeatRow
+	err := row.Scan(&i.State, &i.PolicyVersion, &i.Led)
+	return i, err
 }
 
 const workerBeats = `-- name: WorkerBeats :many

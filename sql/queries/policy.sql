@@ -1,12 +1,12 @@
 -- name: PolicyRead :one
 -- What one sidecar has to obey, in one row of parallel arrays: the queues it serves,
--- the kinds with a limit or a pause, and the settings. Each few seconds by each
--- sidecar, and when it is told that something changed.
+-- the kinds with a limit or a pause, and the settings. By each sidecar when it is told
+-- that something changed, or finds that out by its heartbeat; else once a minute.
 --
 -- A queue is served by whoever is assigned; by everybody whose labels match while
 -- nobody is, or while there is no leader to say so.
 WITH fleet AS (
-    SELECT f.topology_version, f.workers, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false) AS led
+    SELECT f.policy_version, f.workers, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false) AS led
     FROM sched.fleet AS f
 ),
 
@@ -77,7 +77,7 @@ kinds AS (
     ) AS b
 )
 
-SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
+SELECT f.policy_version, f.workers AS fleet_workers, f.led::boolean AS led,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'priority_ageing_seconds'), 60)::float8 AS ageing_seconds,
     coalesce((SELECT (s.value #>> '{}')::float8 FROM sched.setting AS s WHERE s.key = 'busy_polls_per_second'), 500)::float8 AS busy_polls,
     q.names, q.bases, q.strategies, q.weights, q.weight_totals, q.free_slots, q.workers, q.paused, q.limited, q.canary_percents, q.canary_workers,
@@ -86,11 +86,6 @@ SELECT f.topology_version, f.workers AS fleet_workers, f.led::boolean AS led,
 FROM fleet AS f
 CROSS JOIN queues AS q
 CROSS JOIN kinds AS k;
-
--- name: PolicyStamp :one
--- Whether anything changed since a policy was read, for those that are long.
-SELECT f.topology_version, coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led
-FROM sched.fleet AS f;
 
 -- name: PolicyShares :many
 -- How many share the work of some queues, and whether nobody is woken for it. Each

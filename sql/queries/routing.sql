@@ -107,6 +107,7 @@ WHERE w.id = h.id;
 UPDATE sched.fleet AS f
 SET pressure = @pressure, pressure_reason = sqlc.narg(pressure_reason), pending = @pending, load = @load, workers = @workers,
     slots = @slots, running = @running, topology_version = greatest(f.topology_version, @topology_version::bigint),
+    policy_version = f.policy_version + CASE WHEN @policies_changed::boolean THEN 1 ELSE 0 END,
     leader = @leader, computed_at = clock_timestamp();
 
 -- name: RoutingNotify :exec

@@ -28,8 +28,9 @@ WHERE w.id = @id AND w.state = @from_state::text AND w.state_version = @state_ve
 
 -- name: WorkerBeat :one
 -- One heartbeat with the load. Returns the state, which an operator may have moved
--- to draining. No row: evicted, register anew. Whether the worker polls is left to
--- WorkerLoad: two statements under way at once might write it in the wrong order.
+-- to draining, and whether the policy it obeys is still the newest. No row: evicted,
+-- register anew. Whether the worker polls is left to WorkerLoad: two statements under
+-- way at once might write it in the wrong order.
 UPDATE sched.worker AS w
 SET heartbeat_at = clock_timestamp(),
     heartbeat_seq = w.heartbeat_seq + 1,
@@ -43,8 +44,10 @@ SET heartbeat_at = clock_timestamp(),
     skipped_kinds = @skipped_kinds::text[],
     holds = @holds::text[],
     rtt_ms = @rtt_ms
+FROM sched.fleet AS f
 WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining')
-RETURNING w.state;
+RETURNING w.state, f.policy_version,
+    coalesce(f.computed_at > clock_timestamp() - interval '5 seconds', false)::boolean AS led;
 
 -- name: WorkerLoad :execrows
 -- The load between two heartbeats. When it changed, at most once a second.
