@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,19 +54,13 @@ func process(name string, args []string) error {
 // smoke runs scenarios at their smallest and returns the figures by name.
 func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	t.Helper()
-	return smokeOver(t, "http", scenarios...)
-}
-
-// smokeOver is smoke with drains over a protocol.
-func smokeOver(t *testing.T, protocol string, scenarios ...bench.Scenario) map[string]bench.Figure {
-	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	set := bench.DefaultConfig()
 	set.DSN = pgtest.DSN(pgtest.Empty(t))
 	set.Worker, set.Sidecar = []string{self}, []string{self, "sidecar"}
 	set.Rounds = 1
-	set.Drain.Protocol, set.Drain.Tasks, set.Drain.Slots = protocol, 300, 20
+	set.Drain.Tasks, set.Drain.Slots = 300, 20
 	set.Latency.Rate, set.Latency.Duration = 200, 250*time.Millisecond
 	set.Governor = bench.GovernorConfig{Steps: []int{2, 8, 3}, Work: 5 * time.Millisecond, Dwell: 50 * time.Millisecond, Tasks: 3000}
 	set.Idle = bench.IdleConfig{Duration: time.Second}
@@ -77,14 +70,14 @@ func smokeOver(t *testing.T, protocol string, scenarios ...bench.Scenario) map[s
 		Idle: 2, Enqueues: 5, Busy: time.Second, Fleet: 3, FleetDuration: time.Second, Paused: 500,
 		Before: bench.Release{Sched: []string{self}, Sidecar: []string{self, "sidecar"}},
 	}
+	set.Timers = bench.TimersConfig{Rate: 100, Duration: time.Second, Future: 200, Lead: 2 * time.Second}
+	set.Backlog = bench.BacklogConfig{Parts: bench.BacklogParts(), Rows: 1000, Rate: 50, Baseline: time.Second, Pinned: time.Second}
 	var out, notes strings.Builder
 	report := bench.NewReport(&out, &notes, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
-	if err := report.Close(); !slices.Contains(scenarios, bench.Enqueue) && !slices.Contains(scenarios, bench.Routing) {
-		require.NoError(t, err)
-	} else if err != nil { // rates and shares of so short a run say nothing
+	if err := report.Close(); err != nil { // rates and shares of so short a run say nothing
 		require.ErrorIs(t, err, bench.ErrFellShort)
 	}
 	figures, bounds := map[string]bench.Figure{}, map[string]string{}
@@ -105,26 +98,41 @@ func smokeOver(t *testing.T, protocol string, scenarios ...bench.Scenario) map[s
 
 func TestDrainFigures(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []string{"http", "grpc"} {
-		t.Run(protocol, func(t *testing.T) {
-			t.Parallel()
-			figures := smokeOver(t, protocol, bench.Drain)
-			for _, name := range []string{"drain." + protocol + ".vs_river", "drain." + protocol + ".tasks_per_s", "drain.river.tasks_per_s"} {
-				require.Containsf(t, figures, name, "%v", figures)
-				require.Positive(t, figures[name].Value)
-			}
-		})
+	figures := smoke(t, bench.Drain)
+	for _, name := range []string{"http", "grpc", "exec"} {
+		name = "drain." + name
+		require.Positive(t, figures[name+".vs_river"].Value, name)
+		require.Positive(t, figures[name+".tasks_per_s"].Value, name)
 	}
+	require.Positive(t, figures["drain.river.tasks_per_s"].Value)
 }
 
 func TestLatencyFigures(t *testing.T) {
 	t.Parallel()
 	figures := smoke(t, bench.Latency)
-	for _, side := range []string{"paced", "river"} {
+	for _, side := range []string{"paced", "grpc", "river"} {
 		p50, p99 := figures["latency."+side+".p50_ms"], figures["latency."+side+".p99_ms"]
 		require.Equal(t, "ms", p50.Unit)
 		require.GreaterOrEqual(t, p99.Value, p50.Value)
 		require.Positive(t, p99.Value)
+	}
+}
+
+func TestTimerFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Timers)
+	require.Greater(t, figures["timers.due.p50_ms"].Value, -1.0, "nothing starts early")
+	require.GreaterOrEqual(t, figures["timers.due.p99_ms"].Value, figures["timers.due.p50_ms"].Value)
+	require.Positive(t, figures["timers.river.p99_ms"].Value)
+}
+
+func TestBacklogFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Backlog)
+	for name := range documented(t) {
+		if strings.HasPrefix(name, "backlog.") {
+			require.Positive(t, figures[name].Value, name)
+		}
 	}
 }
 
@@ -142,7 +150,7 @@ func TestEnqueueFigures(t *testing.T) {
 	figures := smoke(t, bench.Enqueue)
 	for _, name := range []string{
 		"enqueue.sql.vs_insert", "enqueue.sql_busy.vs_insert", "enqueue.notify_always.vs_insert", "enqueue.pressure.vs_blind",
-		"routing.workers1000.enqueue_ratio",
+		"routing.workers1000.enqueue_ratio", "enqueue.single.vs_river", "enqueue.bulk.vs_river",
 	} {
 		require.Positive(t, figures[name].Value, name)
 		require.Equal(t, "ratio", figures[name].Unit, name)

@@ -11,15 +11,15 @@ import (
 // while, if any, runs beside the drain.
 func (r *Runner) drainRound(ctx context.Context, c contender, while func(context.Context, *database, *crew) error) (result drained, err error) {
 	tasks := r.config.Drain.Tasks
+	if c.tasks > 0 {
+		tasks = c.tasks
+	}
 	db, err := r.server.createDatabase(ctx, c.name)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = closing(err, db.drop) }()
-	if err := c.prepare(ctx, db, tasks); err != nil {
-		return result, err
-	}
-	if err := db.settle(ctx, c.table); err != nil {
+	if err := c.fill(ctx, db, tasks); err != nil {
 		return result, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout+time.Duration(tasks)*drainPerTask,
@@ -80,14 +80,19 @@ func (r *Runner) meter() (m meter) {
 func (d *drained) spent(before, after meter, crew *crew) {
 	d.pg = after.pg - before.pg
 	d.client, _ = processCPU(crew.client.pid()) // 0 where there is no /proc
-	if crew.counter != crew.client {
+	switch crew.counter {
+	case nil:
+		d.app, _ = reapedCPU(crew.client.pid())
+	case crew.client:
+	default:
 		d.app, _ = processCPU(crew.counter.pid())
 	}
 	d.others = max(0, after.machine-before.machine-d.pg-d.client-d.app-(after.bench-before.bench))
 }
 
 // awaitDrained returns when the database holds the last outcome. It asks the
-// database only once all tasks have started, so as not to disturb the rest. Where
+// database only once all tasks have started, so as not to disturb the rest; where
+// nobody counts the starts, all the time but more rarely. Where
 // others wait beside the backlog it asks for what runs, which an index finds: a
 // task that is to run again by then makes a round that [drainBegin] refuses.
 func awaitDrained(ctx context.Context, db *database, c contender, crew *crew, tasks int) (time.Time, error) {
@@ -95,9 +100,13 @@ func awaitDrained(ctx context.Context, db *database, c contender, crew *crew, ta
 	if c.counted != "" {
 		unfinished = "state = 'running' and " + c.counted
 	}
-	err := awaitStarts(ctx, crew.counter, tasks)
+	var err error
+	poll := execPoll
+	if crew.counter != nil {
+		poll, err = completedPoll, awaitStarts(ctx, crew.counter, tasks)
+	}
 	if err == nil {
-		err = pollUntil(ctx, completedPoll, func(ctx context.Context) (bool, error) {
+		err = pollUntil(ctx, poll, func(ctx context.Context) (bool, error) {
 			var left bool
 			err := db.pool.QueryRow(ctx, "select exists (select from "+c.table+" where "+unfinished+")").Scan(&left)
 			return !left, err

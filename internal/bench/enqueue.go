@@ -84,6 +84,7 @@ func (r *Runner) enqueue(ctx context.Context) (err error) {
 		{"duration", set.Duration.String() + " for each contender, in turns"},
 		{"statements", "prepared, one a transaction"},
 		{"baseline", insertSQL},
+		{"beside River", fmt.Sprintf("%d connections that begin, add one task and commit; one that does with %d", singleConnections, bulkTasks)},
 		{"sidecars", "none; the queue's row is as a leader writes it, and " + fmt.Sprint(enqueueListeners) + " connections listen"},
 	})
 	if err != nil {
@@ -121,7 +122,14 @@ func (r *Runner) enqueue(ctx context.Context) (err error) {
 				round["quiet"]/round["insert"], round["workers1000"]/round["insert"], round["notify"]/round["insert"])
 		}
 	}
-	return r.report.add(enqueueFigures(rates, r.config.Rounds)...)
+	if err := r.report.add(enqueueFigures(rates, r.config.Rounds)...); err != nil {
+		return err
+	}
+	figures, err := r.enqueueRiver(ctx, db)
+	if err != nil {
+		return err
+	}
+	return r.report.add(figures...)
 }
 
 // enqueueFigures compares what was measured in the same round with as many

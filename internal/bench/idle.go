@@ -12,6 +12,12 @@ type IdleConfig struct {
 	Duration time.Duration // of a round, after that
 }
 
+const (
+	idleMemoryBound  = 40 // MB
+	idleQueriesBound = 5
+	idleCPUBound     = 0.005 // cores
+)
+
 func defaultIdle() IdleConfig { return IdleConfig{Settle: 8 * time.Second, Duration: 20 * time.Second} }
 
 func (c IdleConfig) validate() error {
@@ -49,9 +55,9 @@ func (r *Runner) idle(ctx context.Context) error {
 		r.report.note("idle round %d of %d: %.1f MB, %.2f queries/s, %.4f of a core", i+1, r.config.Rounds, round.rssMB, round.queriesPerSecond, round.cpuShare)
 	}
 	return r.report.add(
-		newFigure("idle.rss_mb", medianOf(rounds, func(i idling) float64 { return i.rssMB }), "MB", Bound{}, len(rounds)),
-		newFigure("idle.queries_per_s", medianOf(rounds, func(i idling) float64 { return i.queriesPerSecond }), "1/s", Bound{}, len(rounds)),
-		newFigure("idle.cpu_share", medianOf(rounds, func(i idling) float64 { return i.cpuShare }), "cores", Bound{}, len(rounds)))
+		newFigure("idle.rss_mb", medianOf(rounds, func(i idling) float64 { return i.rssMB }), "MB", AtMost(idleMemoryBound), len(rounds)),
+		newFigure("idle.queries_per_s", medianOf(rounds, func(i idling) float64 { return i.queriesPerSecond }), "1/s", AtMost(idleQueriesBound), len(rounds)),
+		newFigure("idle.cpu_share", medianOf(rounds, func(i idling) float64 { return i.cpuShare }), "cores", AtMost(idleCPUBound), len(rounds)))
 }
 
 func (r *Runner) idleRound(ctx context.Context) (result idling, err error) {

@@ -11,20 +11,32 @@ import (
 
 // LatencyConfig is how tasks arrive while nothing else is going on.
 type LatencyConfig struct {
-	Rate     int           // tasks a second, one by one
-	Duration time.Duration // of a round
+	Protocols []string      // between sidecar and app, each in all rounds: http, grpc
+	Rate      int           // tasks a second, one by one
+	Duration  time.Duration // of a round
 }
 
-func defaultLatency() LatencyConfig { return LatencyConfig{Rate: 100, Duration: 10 * time.Second} }
+func defaultLatency() LatencyConfig {
+	return LatencyConfig{Protocols: latencyProtocols(), Rate: 200, Duration: 10 * time.Second}
+}
+
+// latencyProtocols are those with an app that says when a task started.
+func latencyProtocols() []string { return []string{protocolHTTP, protocolGRPC} }
 
 const (
 	rateMax        = 10000
 	durationMax    = time.Hour
 	latencyTimeout = time.Minute // of a round beyond its duration
 	warmUpTasks    = 20
+
+	latencyP50Bound = 3 // ms
+	latencyP99Bound = 10
 )
 
 func (c LatencyConfig) validate() error {
+	if err := validateProtocols(c.Protocols, latencyProtocols()); err != nil {
+		return err
+	}
 	if c.Rate < 1 || c.Rate > rateMax {
 		return fmt.Errorf("--rate %d is out of range 1..%d", c.Rate, rateMax)
 	}
@@ -54,30 +66,41 @@ func (r *Runner) latency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var theirs, ours []latencies
+	var theirs []latencies
+	ours := map[string][]latencies{}
 	for i := range r.config.Rounds {
 		river, err := r.riverLatency(ctx)
 		if err != nil {
 			return fmt.Errorf("river: %w", err)
 		}
-		sched, err := r.schedLatency(ctx)
-		if err != nil {
-			return fmt.Errorf("sched: %w", err)
+		theirs = append(theirs, river)
+		r.report.note("latency round %d of %d: river %s", i+1, r.config.Rounds, river)
+		for _, protocol := range set.Protocols {
+			sched, err := r.schedLatency(ctx, protocol)
+			if err != nil {
+				return fmt.Errorf("sched over %s: %w", protocol, err)
+			}
+			ours[protocol] = append(ours[protocol], sched)
+			r.report.note("latency round %d of %d: sched over %s %s", i+1, r.config.Rounds, protocol, sched)
 		}
-		theirs, ours = append(theirs, river), append(ours, sched)
-		r.report.note("latency round %d of %d: river p50 %.2f ms, p99 %.2f ms; sched p50 %.2f ms, p99 %.2f ms",
-			i+1, r.config.Rounds, river.p50, river.p99, sched.p50, sched.p99)
 	}
-	figure := func(name string, of []latencies, measure func(latencies) float64) Figure {
-		return newFigure(name, medianOf(of, measure), "ms", Bound{}, r.config.Rounds)
+	figures := func(name string, of []latencies, p50, p99 Bound) error {
+		return r.report.add(
+			newFigure(name+".p50_ms", medianOf(of, func(l latencies) float64 { return l.p50 }), "ms", p50, r.config.Rounds),
+			newFigure(name+".p99_ms", medianOf(of, func(l latencies) float64 { return l.p99 }), "ms", p99, r.config.Rounds))
 	}
-	p50, p99 := func(l latencies) float64 { return l.p50 }, func(l latencies) float64 { return l.p99 }
-	return r.report.add(
-		figure("latency.paced.p50_ms", ours, p50), figure("latency.paced.p99_ms", ours, p99),
-		figure("latency.river.p50_ms", theirs, p50), figure("latency.river.p99_ms", theirs, p99))
+	for _, protocol := range set.Protocols {
+		name := map[string]string{protocolHTTP: "latency.paced", protocolGRPC: "latency.grpc"}[protocol]
+		if err := figures(name, ours[protocol], AtMost(latencyP50Bound), AtMost(latencyP99Bound)); err != nil {
+			return err
+		}
+	}
+	return figures("latency.river", theirs, Bound{}, Bound{})
 }
 
-func (r *Runner) schedLatency(ctx context.Context) (result latencies, err error) {
+func (l latencies) String() string { return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", l.p50, l.p99) }
+
+func (r *Runner) schedLatency(ctx context.Context, protocol string) (result latencies, err error) {
 	db, err := r.server.createDatabase(ctx, "sched")
 	if err != nil {
 		return result, err
@@ -86,12 +109,13 @@ func (r *Runner) schedLatency(ctx context.Context) (result latencies, err error)
 	if err := migrateSched(ctx, db); err != nil {
 		return result, err
 	}
-	app, err := r.startApp(ctx, "-starts")
+	var set sidecarOptions
+	app, err := r.startAppOver(ctx, protocol, &set, "-starts")
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = closing(err, app.stop) }()
-	sidecar, err := r.startSidecar(ctx, db, app, sidecarOptions{})
+	sidecar, err := r.startSidecar(ctx, db, app, set)
 	if err != nil {
 		return result, err
 	}

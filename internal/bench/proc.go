@@ -64,6 +64,12 @@ func processCPU(pid int) (time.Duration, error) {
 	return stat.own, err
 }
 
+// reapedCPU is the CPU time that the former children of a process have used.
+func reapedCPU(pid int) (time.Duration, error) {
+	stat, err := readStat(pid)
+	return stat.reaped, err
+}
+
 // treeCPU is the CPU time that a process, its children and its former children
 // have used. All processes of a Postgres server are children of its postmaster.
 func treeCPU(pid int) (time.Duration, error) {

@@ -109,7 +109,7 @@ func (r *Runner) resizeRound(ctx context.Context) (result resized, err error) {
 	}
 	defer pool.Close()
 	gauge := newGauge(set.Steps[0], set.Work)
-	g, err := newGovernor(pool, gauge, set)
+	g, err := newGovernor(pool, gauge, set.Steps[0], slices.Max(set.Steps))
 	if err != nil {
 		return result, err
 	}
@@ -138,12 +138,13 @@ func (r *Runner) resizeRound(ctx context.Context) (result resized, err error) {
 	return result, stillBusy(ctx, db)
 }
 
-func newGovernor(pool *pgxpool.Pool, dispatcher dispatch.Dispatcher, set GovernorConfig) (*governor.Governor, error) {
+// newGovernor is a sidecar without its app, in this process.
+func newGovernor(pool *pgxpool.Pool, dispatcher dispatch.Dispatcher, slots, ceiling int) (*governor.Governor, error) {
 	shipped := config.DefaultSidecar()
 	return governor.New(governor.Config{
 		Pool: pool, Dispatcher: dispatcher, Logger: discardLogger(), Registerer: prometheus.NewRegistry(),
 		ClientID: "sched-bench-" + strconv.FormatInt(time.Now().UnixNano(), 36), Protocols: []string{"http"},
-		Slots: set.Steps[0], Ceiling: slices.Max(set.Steps),
+		Slots: slots, Ceiling: ceiling,
 		PollInterval: shipped.PollInterval, HeartbeatInterval: shipped.HeartbeatInterval,
 		FenceAfter: shipped.FenceAfter, EvictAfter: shipped.EvictAfter, DefaultTimeout: shipped.DefaultTimeout,
 		Retry: jobs.DefaultRetryPolicy(),

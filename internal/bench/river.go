@@ -27,7 +27,8 @@ const (
 
 // noopArgs are the args of the tasks that both sides work.
 type noopArgs struct {
-	N int `json:"n"`
+	N   int   `json:"n"`
+	Due int64 `json:"due,omitempty"` // nanoseconds since 1970; 0: at once
 }
 
 const noopKind = "bench.noop"

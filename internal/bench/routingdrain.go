@@ -30,6 +30,19 @@ func (r *Runner) schedWith(name, sql string) contender {
 // compared drains with the contenders in turns and returns, for each, the median
 // over the rounds of its rate by that of the first.
 func (r *Runner) compared(ctx context.Context, contenders ...contender) ([]float64, error) {
+	rounds, err := r.drainRounds(ctx, contenders...)
+	if err != nil {
+		return nil, err
+	}
+	result := make([]float64, len(contenders))
+	for k := range contenders {
+		result[k] = median(ratios(rounds[k], rounds[0]))
+	}
+	return result, nil
+}
+
+// drainRounds drains with the contenders in turns and returns the rounds of each.
+func (r *Runner) drainRounds(ctx context.Context, contenders ...contender) ([][]drained, error) {
 	rounds := make([][]drained, len(contenders))
 	for i := range r.config.Rounds {
 		for k, c := range contenders {
@@ -41,11 +54,7 @@ func (r *Runner) compared(ctx context.Context, contenders ...contender) ([]float
 			r.report.note("round %d of %d: %s %s", i+1, r.config.Rounds, c.name, round)
 		}
 	}
-	result := make([]float64, len(contenders))
-	for k := range contenders {
-		result[k] = median(ratios(rounds[k], rounds[0]))
-	}
-	return result, nil
+	return rounds, nil
 }
 
 // limits measures what limits cost that never bind: of rate and max_running
@@ -133,7 +142,7 @@ func (r *Runner) release(name string, release Release) contender {
 		}
 		return fillSched(ctx, db, tasks)
 	}
-	c.start = r.schedCrew(release.Sidecar)
+	c.start = r.schedCrew(release.Sidecar, r.config.Drain.Protocols[0])
 	return c
 }
 

@@ -24,6 +24,8 @@ type Config struct {
 	Idle     IdleConfig
 	Enqueue  EnqueueConfig
 	Routing  RoutingConfig
+	Timers   TimersConfig
+	Backlog  BacklogConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -34,6 +36,7 @@ func DefaultConfig() Config {
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
 		Enqueue: defaultEnqueue(),
 		Routing: defaultRouting(),
+		Timers:  defaultTimers(), Backlog: defaultBacklog(),
 	}
 }
 
@@ -45,6 +48,7 @@ func (c Config) Validate() error {
 	}
 	for _, err := range []error{
 		c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate(), c.Routing.validate(),
+		c.Timers.validate(), c.Backlog.validate(),
 	} {
 		if err != nil {
 			return err
@@ -64,10 +68,14 @@ const (
 	Governor Scenario = "governor"
 	Enqueue  Scenario = "enqueue"
 	Routing  Scenario = "routing"
+	Timers   Scenario = "timers"
+	Backlog  Scenario = "backlog"
 )
 
 // Scenarios lists all of them.
-func Scenarios() []Scenario { return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing} }
+func Scenarios() []Scenario {
+	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog}
+}
 
 // Runner measures on one server.
 type Runner struct {
@@ -112,6 +120,10 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.enqueue(ctx)
 	case Routing:
 		return r.routing(ctx)
+	case Timers:
+		return r.timers(ctx)
+	case Backlog:
+		return r.backlog(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

@@ -44,9 +44,10 @@ func fillKind(ctx context.Context, db *database, kind string, tasks int) error {
 // sidecarOptions are what a scenario sets of a sidecar; everything else is as it
 // ships.
 type sidecarOptions struct {
-	slots  int
-	pprof  bool
-	listen string // where the app opens its session; empty: http
+	slots   int
+	pprof   bool
+	listen  string // where the app opens its session; empty: http, or
+	command string // what is run for each task
 }
 
 // startSidecar runs a sidecar beside an app and waits until it listens, which it
@@ -65,9 +66,12 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 		"SCHED_TOKENS_RATE=0",   // it protects an app, which none of these needs
 		"SCHED_LOG_FORMAT=json", // its address is found in the log
 	}
-	if set.listen != "" {
+	switch {
+	case set.command != "":
+		env = append(env, "SCHED_APP_PROTOCOL=exec", "SCHED_APP_COMMAND="+set.command)
+	case set.listen != "":
 		env = append(env, "SCHED_APP_PROTOCOL=grpc", "SCHED_APP_LISTEN="+set.listen)
-	} else {
+	default:
 		env = append(env, "SCHED_APP_URL=http://"+app.addr+"/tasks")
 	}
 	if set.slots > 0 {
@@ -83,8 +87,9 @@ func (r *Runner) startApp(ctx context.Context, args ...string) (*child, error) {
 
 // startSessionApp runs the app process that opens a session at an address, once
 // somebody listens there.
-func (r *Runner) startSessionApp(ctx context.Context, listen string, window int) (*child, error) {
-	return startChild(ctx, "app", r.worker(WorkerSession, "-target", listen, "-window", strconv.Itoa(window)), nil)
+func (r *Runner) startSessionApp(ctx context.Context, listen string, window int, args ...string) (*child, error) {
+	args = append([]string{"-target", listen, "-window", strconv.Itoa(window)}, args...)
+	return startChild(ctx, "app", r.worker(WorkerSession, args...), nil)
 }
 
 // startRiverClient runs a River client in a process of its own, workers included.

@@ -196,6 +196,10 @@ func (d *database) settle(ctx context.Context, table string) error {
 	if _, err := d.pool.Exec(ctx, "analyze "+table); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
+	return d.checkpoint(ctx)
+}
+
+func (d *database) checkpoint(ctx context.Context) error {
 	if _, err := d.pool.Exec(ctx, "checkpoint"); err != nil {
 		return fmt.Errorf("checkpoint: %w; the role of --dsn must be a superuser or a member of pg_checkpoint", err)
 	}

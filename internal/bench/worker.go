@@ -101,6 +101,7 @@ func runSession(ctx context.Context, target string, window int, recorder *record
 			recorder.record(task.ID)
 			return nil, nil
 		},
+		retriedKind: retriedHandler(recorder),
 	}})
 }
 

@@ -23,11 +23,12 @@ type benchOptions struct {
 
 func benchCommand(environ []string) *cobra.Command {
 	cmd := group("bench", "Measure the figures of docs/verify.md",
-		benchScenario("drain", "Drain a backlog over HTTP, against River in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+		benchScenario("drain", "Drain a backlog over each protocol, against River in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
 			addDrainFlags(cmd, o)
-			cmd.Flags().StringVar(&o.Drain.Profile, "profile", "", "directory for CPU profile and statements of one round more")
+			cmd.Flags().StringVar(&o.Drain.Profile, "profile", "", "directory for CPU profile and statements of one round more over the first protocol")
 		}, bench.Drain),
 		benchScenario("latency", "From commit to start, task by task, against River in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().StringSliceVar(&o.Latency.Protocols, "protocol", o.Latency.Protocols, "between sidecar and app, each in all rounds: http, grpc")
 			cmd.Flags().IntVar(&o.Latency.Rate, "rate", o.Latency.Rate, "tasks a second")
 			cmd.Flags().DurationVar(&o.Latency.Duration, "duration", o.Latency.Duration, "length of a round")
 		}, bench.Latency),
@@ -35,11 +36,17 @@ func benchCommand(environ []string) *cobra.Command {
 		benchScenario("idle", "What a sidecar without work costs", func(cmd *cobra.Command, o *benchOptions) {
 			cmd.Flags().DurationVar(&o.Idle.Duration, "duration", o.Idle.Duration, "length of a round")
 		}, bench.Idle),
-		benchScenario("enqueue", "Single-row enqueues beside bare INSERTs, in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
+		benchScenario("enqueue", "Enqueues beside bare INSERTs and beside River's, in the same rounds", func(cmd *cobra.Command, o *benchOptions) {
 			cmd.Flags().IntSliceVar(&o.Enqueue.Connections, "connections", o.Enqueue.Connections, "numbers of connections to measure with")
 			cmd.Flags().DurationVar(&o.Enqueue.Duration, "duration", o.Enqueue.Duration, "of each contender in a round")
 		}, bench.Enqueue),
 		benchScenario("routing", "How evenly work is spread, what a wake-up, an idle fleet and limits cost", addRoutingFlags, bench.Routing),
+		benchScenario("timers", "How late tasks start that were enqueued for later, beside many that aren't due", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().IntVar(&o.Timers.Rate, "rate", o.Timers.Rate, "how many become due in a second")
+			cmd.Flags().DurationVar(&o.Timers.Duration, "duration", o.Timers.Duration, "length of a round")
+			cmd.Flags().IntVar(&o.Timers.Future, "future", o.Timers.Future, "tasks in the table that aren't due")
+		}, bench.Timers),
+		benchScenario("backlog", "Drains beside a million other rows, claims beside an open transaction", addBacklogFlags, bench.Backlog),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
@@ -52,9 +59,19 @@ sched_bench_* are made there and dropped again.`
 }
 
 func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
-	cmd.Flags().StringVar(&o.Drain.Protocol, "protocol", o.Drain.Protocol, "between sidecar and app: http or grpc")
+	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, grpc, exec")
 	cmd.Flags().IntVar(&o.Drain.Tasks, "tasks", o.Drain.Tasks, "tasks in the backlog that is drained")
 	cmd.Flags().IntVar(&o.Drain.Slots, "slots", o.Drain.Slots, "tasks that the sidecar runs at once")
+}
+
+func addBacklogFlags(cmd *cobra.Command, o *benchOptions) {
+	addDrainFlags(cmd, o)
+	flags, set := cmd.Flags(), &o.Backlog
+	flags.StringSliceVar(&set.Parts, "parts", set.Parts, "what to measure of it")
+	flags.IntVar(&set.Rows, "rows", set.Rows, "rows in the table beside the backlog that is drained")
+	flags.IntVar(&set.Rate, "rate", set.Rate, "tasks a second beside the open transaction")
+	flags.DurationVar(&set.Baseline, "baseline", set.Baseline, "how long they come before it is opened")
+	flags.DurationVar(&set.Pinned, "pinned", set.Pinned, "how long it stays open")
 }
 
 func addRoutingFlags(cmd *cobra.Command, o *benchOptions) {
