@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
 // queuesShown bounds the queues with series of their own: those with the most
@@ -22,6 +24,9 @@ type metrics struct {
 	queuePressure, queuePending                *prometheus.GaugeVec
 	workers                                    *prometheus.GaugeVec
 	turnSeconds                                prometheus.Histogram
+	fleetOldest                                prometheus.Gauge
+	queueOldest                                *prometheus.GaugeVec
+	shown                                      []string // queues with series of their own
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -32,36 +37,41 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "sched", Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		fleetPressure:    gauge("fleet_pressure", "Pressure of the fleet: 0 green, 1 yellow, 2 red. By the leader, as those below."),
-		fleetPending:     gauge("fleet_pending", "Tasks available and due over all queues, counted up to max_pending."),
-		fleetLoad:        gauge("fleet_load", "Mean running / ceiling of the workers that take tasks, 0 to 1."),
-		unroutableQueues: gauge("queues_unroutable", "Queues that ask for something that no live worker offers."),
-		unroutableTasks:  gauge("tasks_unroutable", "Tasks that wait in such queues, each counted up to its max_pending."),
-		topologyVersion:  gauge("topology_version", "Version of the newest topology."),
-		assignments:      gauge("assignments", "Rows of sched.assignment."),
-		workersAtAll:     gauge("fleet_slots", "Sum of the slots of all live workers."),
-		desiredWorkers:   gauge("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it."),
-		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red.", "queue"),
-		queuePending:     vec("queue_pending", "Tasks available and due in these queues, counted up to max_pending.", "queue"),
-		workers:          vec("fleet_workers", "Live workers by health.", "health"),
+		fleetPressure:    gauge("fleet_pressure", "Pressure of the fleet: 0 green, 1 yellow, 2 red. By the leader; 0 at the others."),
+		fleetPending:     gauge("fleet_pending", "Tasks available and due over all queues, counted up to max_pending. By the leader; 0 at the others."),
+		fleetLoad:        gauge("fleet_load", "Mean running / ceiling of the workers that take tasks, 0 to 1. By the leader; 0 at the others."),
+		unroutableQueues: gauge("queues_unroutable", "Queues that ask for something that no live worker offers. By the leader; 0 at the others."),
+		unroutableTasks:  gauge("tasks_unroutable", "Tasks that wait in queues that ask for something that no live worker offers, each counted up to its max_pending. By the leader; 0 at the others."),
+		topologyVersion:  gauge("topology_version", "Version of the newest topology. By the leader; 0 at the others."),
+		assignments:      gauge("assignments", "Rows of sched.assignment. By the leader; 0 at the others."),
+		workersAtAll:     gauge("fleet_slots", "Sum of the slots of all live workers. By the leader; 0 at the others."),
+		desiredWorkers:   gauge("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it. By the leader; 0 at the others."),
+		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red. By the leader; absent at the others.", "queue"),
+		queuePending:     vec("queue_pending", "Tasks available and due in the 50 queues with the most of them, counted up to max_pending. By the leader; absent at the others.", "queue"),
+		workers:          vec("fleet_workers", "Live workers by health: good, strained, overloaded. By the leader; absent at the others.", "health"),
 		turnSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "sched", Name: "routing_turn_seconds", Help: "Duration of the leader's routing turn.", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10),
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 	}
-	registerer.MustRegister(m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
+	m.fleetOldest = gauge("fleet_oldest_available_seconds", "How long the longest waiting task has been due, of the queues with series of their own. By the leader, each 5 s; 0 at the others.")
+	m.queueOldest = vec("queue_oldest_available_seconds", "How long the longest waiting task has been due, of the 50 queues with the most waiting tasks. By the leader, each 5 s; absent at the others.", "queue")
+	registerer.MustRegister(m.fleetOldest, m.queueOldest, m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
 		m.assignments, m.workersAtAll, m.desiredWorkers, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
 	return m
 }
 
 func (m *metrics) reset() {
 	for _, gauge := range []prometheus.Gauge{
-		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll, m.desiredWorkers,
+		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll, m.desiredWorkers, m.fleetOldest,
 	} {
 		gauge.Set(0)
 	}
 	m.queuePressure.Reset()
 	m.queuePending.Reset()
+	m.queueOldest.Reset()
 	m.workers.Reset()
+	m.shown = nil
 }
 
 func (m *metrics) fleet(level Level, s PressureSignals) {
@@ -101,8 +111,21 @@ func (m *metrics) observe(r *Router, took time.Duration) {
 	})
 	m.queuePressure.Reset()
 	m.queuePending.Reset()
+	m.shown = m.shown[:0]
 	for _, q := range shown[:min(len(shown), queuesShown)] {
+		m.shown = append(m.shown, q.name)
 		m.queuePressure.WithLabelValues(q.name).Set(float64(q.pressure.Level()))
 		m.queuePending.WithLabelValues(q.name).Set(float64(q.waiting))
 	}
+}
+
+// observeOldest shows since when tasks wait. What isn't among the rows has none.
+func (m *metrics) observeOldest(rows []dbq.RoutingOldestRow) {
+	oldest := 0.0
+	m.queueOldest.Reset()
+	for _, row := range rows {
+		m.queueOldest.WithLabelValues(row.Queue).Set(row.Seconds)
+		oldest = max(oldest, row.Seconds)
+	}
+	m.fleetOldest.Set(oldest)
 }

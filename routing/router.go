@@ -115,6 +115,9 @@ func (r *Router) Turn(parent context.Context) error {
 		errs = append(errs, within(parent, turnTimeout, r.sweep))
 	}
 	r.metrics.observe(r, time.Since(started))
+	if r.turn%demandEvery == 0 {
+		errs = append(errs, within(parent, partTimeout, r.oldest))
+	}
 	r.forgetGroups()
 	r.turn++
 	return errors.Join(errs...)
@@ -127,6 +130,16 @@ func (r *Router) demand(ctx context.Context) error {
 		return fmt.Errorf("read the fleet's demand: %w", err)
 	}
 	r.metrics.desiredWorkers.Set(float64(desired))
+	return nil
+}
+
+// oldest shows since when the longest waiting tasks have been due.
+func (r *Router) oldest(ctx context.Context) error {
+	rows, err := r.q.RoutingOldest(ctx, r.metrics.shown)
+	if err != nil {
+		return fmt.Errorf("read since when tasks wait: %w", err)
+	}
+	r.metrics.observeOldest(rows)
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package schedule
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics are the runner's own; see docs/metrics.md.
 type metrics struct {
@@ -17,7 +21,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"outcome"}),
 		late: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "sched", Name: "schedule_lateness_seconds", Help: "From the time a schedule was due to its task.",
-			Buckets: []float64{0.25, 0.5, 1, 2, 5, 15, 60, 300, 900, 3600},
+			Buckets:                     []float64{0.25, 0.5, 1, 2, 5, 15, 60, 300, 900, 3600},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "sched", Name: "schedules_waiting", Help: "Schedules that are due and wait for pressure to fall, as this sidecar, leading, saw them last.",

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sched-sidecar/sched/internal/config"
@@ -136,12 +135,34 @@ func appLoad(sampler *load.Sampler) func() (cpu, mem float64, known bool) {
 }
 
 func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link) (*sidecar, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		buildInfo(opts.Version))
+	registry := newRegistry(opts.Version, pool)
+	s, err := newParts(cfg, opts, pool, link, measured(cfg, registry))
+	if err != nil {
+		return nil, err
+	}
+	gov := s.governor
+	if opts.UntilEmpty {
+		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
+			return nil, err
+		}
+	}
+	s.server, err = admin.Listen(ctx, admin.Config{
+		Addr: cfg.Admin.ListenAddr(), Pprof: cfg.Admin.Pprof, Gatherer: gathered(cfg, registry),
+		NotReady: func() []string { return gov.Status().Holds },
+		Status:   func() any { return gov.Status() },
+		Drain:    gov.Drain,
+		TaskAPI:  taskapi.Handler(gov, taskapi.Options{MaxBodyBytes: cfg.MaxResponseBytes, Logger: opts.Logger}),
+		Logger:   opts.Logger,
+	})
+	return s, err
+}
+
+// newParts returns a sidecar that lacks what needs a database, or an address, to be
+// there. A nil registerer takes no metrics.
+func newParts(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link, registerer prometheus.Registerer) (*sidecar, error) {
 	watcher := health.NewWatcher(link.dispatcher, probeInterval, opts.Logger)
 	sampler := load.NewSampler(load.Config{PID: func() int { return appPID(cfg, opts) }})
-	gov, err := newGovernor(cfg, opts, pool, link.dispatcher, watcher, sampler, registry)
+	gov, err := newGovernor(cfg, opts, pool, link.dispatcher, watcher, sampler, registerer)
 	if err != nil {
 		return nil, err
 	}
@@ -151,23 +172,10 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 	if cfg.Elastic != config.ElasticOff {
 		s.sizer = sizer.New(sizer.Config{
 			Governor: gov, Store: dbq.New(pool), Load: appLoad(sampler), Observe: cfg.Elastic == config.ElasticObserve,
-			AppDown: health.HoldName, Logger: opts.Logger, Registerer: registry,
+			AppDown: health.HoldName, Logger: opts.Logger, Registerer: orUnread(registerer),
 		})
 	}
-	if opts.UntilEmpty {
-		if s.remaining, err = newRemaining(cfg, opts, pool, gov); err != nil {
-			return nil, err
-		}
-	}
-	s.server, err = admin.Listen(ctx, admin.Config{
-		Addr: cfg.Admin.ListenAddr(), Pprof: cfg.Admin.Pprof, Gatherer: registry,
-		NotReady: func() []string { return gov.Status().Holds },
-		Status:   func() any { return gov.Status() },
-		Drain:    gov.Drain,
-		TaskAPI:  taskapi.Handler(gov, taskapi.Options{MaxBodyBytes: cfg.MaxResponseBytes, Logger: opts.Logger}),
-		Logger:   opts.Logger,
-	})
-	return s, err
+	return s, nil
 }
 
 func (s *sidecar) run(ctx context.Context) error {
@@ -234,7 +242,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
 		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: sampler.Load,
-		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, registerer, opts.Logger),
+		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, orUnread(registerer), opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
 		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
@@ -271,13 +279,4 @@ func appPID(cfg config.Sidecar, opts Options) int {
 		return 0
 	}
 	return pid
-}
-
-func buildInfo(version string) prometheus.Collector {
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "sched", Name: "build_info", Help: "Always 1; the version of this sidecar.",
-		ConstLabels: prometheus.Labels{"version": version},
-	})
-	info.Set(1)
-	return info
 }

@@ -142,7 +142,7 @@ heartbeat_interval: 1s
 fence_after: 4s
 evict_after: 6s
 retry: {base: 1s, cap: 2m, jitter: 0.5}
-admin: {addr: ":0", expose: true, pprof: true}
+admin: {addr: ":0", expose: true, pprof: true, metrics: false}
 log: {level: debug, format: json}
 elastic: "on"
 tokens: {rate: 10, burst: 20}

@@ -181,6 +181,10 @@ func adminFields() []Field {
 			Doc: "Serves Go's profiles under /debug/pprof/ there.",
 		},
 		{
+			Key: "admin.metrics", Values: "true or false",
+			Doc: "Serves /metrics there, and measures each task for it. false: there is no such page, and tasks cost a little less.",
+		},
+		{
 			Key: "log.level", Values: "debug, info, warn or error",
 			Doc: "The least level that is logged.",
 		},

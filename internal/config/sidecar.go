@@ -136,6 +136,8 @@ type Admin struct {
 	// Expose allows an address that other machines can reach.
 	Expose bool `koanf:"expose"`
 	Pprof  bool `koanf:"pprof"`
+	// Metrics are shown, and measured of each task.
+	Metrics bool `koanf:"metrics"`
 }
 
 // ListenAddr is the address to bind. ":9464" means loopback unless Expose says
@@ -174,7 +176,7 @@ func DefaultSidecar() Sidecar {
 		EvictAfter:        20 * time.Second,
 
 		Retry: Retry{Base: 100 * time.Millisecond, Cap: 5 * time.Minute, Jitter: 0.2},
-		Admin: Admin{Addr: "127.0.0.1:9464"},
+		Admin: Admin{Addr: "127.0.0.1:9464", Metrics: true},
 		Log:   Log{Level: "info", Format: "text"},
 	}
 }

@@ -29,6 +29,7 @@ const (
 type Config struct {
 	Addr     string // host:port; port 0: a free one
 	Pprof    bool
+	// Gatherer has what /metrics shows. Nil: there is no such page.
 	Gatherer prometheus.Gatherer
 	// NotReady returns why the sidecar takes no tasks now; empty: it is ready.
 	NotReady func() []string
@@ -90,7 +91,10 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /status", s.status)
 	mux.HandleFunc("POST /drain", s.drain)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Gatherer, promhttp.HandlerOpts{}))
+	if s.config.Gatherer != nil {
+		// OpenMetrics carries exemplars; native histograms come to a server that asks for them.
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	}
 	if s.config.TaskAPI != nil {
 		mux.Handle("/v1/", s.config.TaskAPI)
 	}

@@ -77,7 +77,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		g.claimFailed(ctx, err)
 	} else {
 		g.claimRetry = 0
-		g.metrics.claims.Inc()
+		g.metrics.observeClaim(len(rows), time.Since(sent))
 	}
 	g.tokens.take(time.Now(), len(rows)) // also for those that are dropped
 	if len(rows) > 0 && !g.owns(worker) {
@@ -402,6 +402,7 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 		ctx:     ctx,
 		cancel:  cancel,
 		queue:   row.Queue,
+		series:  g.metrics.series.of(row.Kind, base),
 	}
 	if _, ok := g.config.Dispatcher.(dispatch.Starter); !ok {
 		x.later = make(chan jobs.Outcome, 1)

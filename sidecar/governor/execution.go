@@ -40,6 +40,7 @@ type execution struct {
 	accepted atomic.Bool
 	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task; nil where none are accepted
 	queue    string            // its whole name
+	series   taskSeries
 	group    *group
 
 	// Of an attempt that was started rather than waited for; see start.
@@ -161,7 +162,7 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 func (g *Governor) run(x *execution) {
 	defer g.release(x)
 	g.tally.begin(x.started)
-	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
+	g.metrics.observeStart(x)
 	outcome := g.dispatch(x)
 	g.note(x, outcome)
 	outcome = g.withDelay(x, outcome)
@@ -172,7 +173,7 @@ func (g *Governor) run(x *execution) {
 // start is run for a dispatcher that needs no goroutine for each task.
 func (g *Governor) start(x *execution, starter dispatch.Starter) {
 	g.tally.begin(x.started)
-	g.metrics.queueWait.Observe(max(0, x.started.Sub(x.task.ScheduledAt).Seconds()))
+	g.metrics.observeStart(x)
 	if !g.owns(x.task.Lease.WorkerID) {
 		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack}) // this process was suspended since the claim
 		return
@@ -228,7 +229,7 @@ func (g *Governor) release(x *execution) {
 // note learns from an outcome what it says of the app.
 func (g *Governor) note(x *execution, outcome jobs.Outcome) {
 	ended := time.Now()
-	g.metrics.observeDispatch(outcome.Kind, ended.Sub(x.started))
+	g.metrics.observeDispatch(x, outcome.Kind, ended)
 	g.tally.outcome(ended, x.started, x.task.Deadline, &outcome)
 	switch {
 	case outcome.UnknownKind:
@@ -315,7 +316,7 @@ func settlementOf(x *execution, outcome jobs.Outcome) jobs.Settlement {
 // database was away, or the shutdown ended first.
 func (g *Governor) settled(x *execution, outcome jobs.Outcome, result jobs.SettleResult, err error) {
 	if err == nil && result.Verdict == jobs.Settled && outcome.Error == "" {
-		g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
+		g.metrics.observeSettled(x, outcome.Kind, result.State)
 	} else {
 		g.settledOddly(x, outcome, result, err)
 	}
@@ -344,7 +345,7 @@ func (g *Governor) settledOddly(x *execution, outcome jobs.Outcome, result jobs.
 		g.metrics.replayed.Inc()
 		return
 	}
-	g.metrics.settled.WithLabelValues(outcome.Kind.String()).Inc()
+	g.metrics.observeSettled(x, outcome.Kind, result.State)
 	log = log.With(slog.String("error", outcome.Error))
 	switch result.State {
 	case "retryable":

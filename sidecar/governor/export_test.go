@@ -10,6 +10,9 @@ import (
 // called before Start.
 func (g *Governor) WrapQueries(wrap func(dbq.Querier) dbq.Querier) { g.q = wrap(g.q) }
 
+// Observe notes a value with its trace.
+var Observe = observe //nolint:gochecknoglobals // a function
+
 // RetryDelay is the shortest delay that a kind's policy gives now.
 func (g *Governor) RetryDelay(kind string, failures int) time.Duration {
 	return g.retryDelay(kind, failures, 0)

@@ -33,6 +33,7 @@ type Config struct {
 	Listen     *pgx.ConnConfig
 	Dispatcher dispatch.Dispatcher
 	Logger     *slog.Logger
+	// Registerer takes the metrics. Nil: there are none, and nothing is measured of each task.
 	Registerer prometheus.Registerer
 
 	// Load tells what the app uses of its cpu and memory (0 to 1), and its load
@@ -89,6 +90,8 @@ type Governor struct {
 	decisions *routing.DecisionLog
 	router    *routing.Router // of the leader
 	metrics   *metrics
+	observed  observed
+	heard     atomic.Int64 // notifications of new tasks
 	pilot     *pilot
 	client    *river.Client[pgx.Tx]
 
@@ -164,10 +167,15 @@ func New(config Config) (*Governor, error) {
 		policyEvery: policyInterval,
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)
-	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, config.Registerer)
-	g.router = routing.NewRouter(config.Pool, g.workerID, g.decisions, config.Registerer)
+	registerer := config.Registerer
+	if registerer == nil {
+		registerer = prometheus.NewRegistry() // nobody reads it
+	}
+	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, registerer)
+	g.router = routing.NewRouter(config.Pool, g.workerID, g.decisions, registerer)
 	g.promoter = newPromoter(g.q, config.Logger)
-	g.metrics = newMetrics(config.Registerer, g)
+	g.metrics = newMetrics(registerer, g)
+	g.metrics.perTask = config.Registerer != nil
 	g.settler.Observe = g.metrics.observeSettle
 	g.pilot = &pilot{governor: g}
 	g.tokens = newTokens(config.TokenRate, config.TokenBurst)
@@ -232,6 +240,7 @@ func (g *Governor) Start(ctx context.Context) error {
 	g.loops.Go(func() error { return g.poll(loopCtx) })
 	g.loops.Go(func() error { return g.listen(loopCtx) })
 	g.loops.Go(func() error { return g.watch(loopCtx) })
+	g.loops.Go(func() error { return g.watchLeader(loopCtx) })
 	g.loops.Go(func() error { return g.promoter.run(loopCtx) })
 	g.loops.Go(func() error { g.decisions.Run(loopCtx); return nil })
 	g.Release(holdStarting)

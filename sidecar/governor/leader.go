@@ -45,10 +45,10 @@ func (s *leaderService) Start(ctx context.Context) error {
 func (g *Governor) lead(ctx context.Context) {
 	g.config.Logger.InfoContext(ctx, "leading the fleet")
 	g.leading.Store(true)
-	g.metrics.leading.Set(1)
+	g.metrics.led(true)
 	defer func() {
 		g.leading.Store(false)
-		g.metrics.leading.Set(0)
+		g.metrics.led(false)
 		g.router.Reset()
 		g.abdicate(ctx)
 		if g.config.Schedules != nil {
@@ -57,6 +57,7 @@ func (g *Governor) lead(ctx context.Context) {
 		g.config.Logger.InfoContext(context.WithoutCancel(ctx), "no longer leading the fleet")
 	}()
 	liveness := routing.NewLiveness(g.config.EvictAfter, livenessMaxGap)
+	g.observed = observed{}
 	g.router.Reset() // what it knew when it last led is old
 	healthy := true
 	for turn := 0; ; turn++ {
@@ -134,6 +135,12 @@ func (g *Governor) tidy(ctx context.Context, turn int) error {
 	}
 	if turn%forgetEvery == forgetEvery-1 {
 		errs = append(errs, g.registry.Forget(ctx, forgetAfter))
+	}
+	if turn%countEvery == 0 {
+		errs = append(errs, g.countEnqueued(ctx))
+	}
+	if turn%storageEvery == 0 {
+		errs = append(errs, g.watchStorage(ctx))
 	}
 	return errors.Join(errs...)
 }

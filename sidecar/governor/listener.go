@@ -168,6 +168,7 @@ func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificat
 // inserted acts on the news that a queue has a task, meant for one worker or, if
 // that is empty, for all.
 func (g *Governor) inserted(queue, worker string) {
+	g.heard.Add(1)
 	if worker != "" && worker != g.workerID() {
 		g.metrics.wakeups.WithLabelValues(wakeupForeign).Inc()
 		return

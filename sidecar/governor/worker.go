@@ -99,6 +99,7 @@ func (g *Governor) beat(ctx context.Context) error {
 		switch {
 		case err == nil:
 			roundTrip = time.Since(started)
+			g.metrics.roundTrip.Set(roundTrip.Seconds())
 			g.unfence(ctx)
 			beats++
 			health = g.judge(ctx, health, routing.Vitals{Seq: beats, LoadPercent: g.load().LoadPercent, RoundTrip: roundTrip})

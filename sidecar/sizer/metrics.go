@@ -22,8 +22,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		arrivals:   gauge("elastic_arrivals_per_second", "Tasks a second that came due: this worker's share."),
 		forecast:   gauge("elastic_forecast_per_second", "Tasks a second that are expected."),
 		service:    gauge("elastic_service_seconds", "Time that a task holds a slot."),
-		demand:     gauge("elastic_demand_slots", "Slots that what arrives and waits takes."),
-		want:       gauge("elastic_wanted_slots", "The same with its reserve."),
+		demand:     gauge("elastic_demand_slots", "Slots that what arrives and what waits take."),
+		want:       gauge("elastic_wanted_slots", "Those slots and a reserve: what the slots are moved to, within their bounds."),
 		scaleOut:   gauge("elastic_scale_out", "1 while this worker should have more slots and has no cpu or memory for them."),
 		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "sched", Name: "elastic_score", Help: "Joint score by part: cpu, mem and pending, which add up to total.",

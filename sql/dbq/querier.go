@@ -89,6 +89,8 @@ type Querier interface {
 	// The kinds that have retry delays of their own. By each sidecar, with its queues.
 	// What a kind leaves to the sidecar's own policy is -1.
 	KindRetry(ctx context.Context) ([]KindRetryRow, error)
+	// Whether somebody leads who is no sidecar. By a sidecar that knows of no leader, each 15 seconds.
+	LeaderForeign(ctx context.Context) (bool, error)
 	// Sends a listener its own word back. At each start of listening.
 	ListenProof(ctx context.Context, token string) error
 	// Deletes old interventions, bounded. By the leader, now and then.
@@ -165,6 +167,9 @@ type Querier interface {
 	RoutingHealth(ctx context.Context, entries []byte) error
 	// Tells the sidecars that assignments or the topology changed.
 	RoutingNotify(ctx context.Context, version string) error
+	// Since when the longest waiting task of some queues has been due. By the leader, each
+	// five seconds, for the queues that its metrics show. Four looks at an index for each.
+	RoutingOldest(ctx context.Context, queues []string) ([]RoutingOldestRow, error)
 	// Writes what the leader found of queues, and returns whose row was written: one that
 	// somebody else has locked is passed over, and comes again in the next turn. The limit
 	// is their number, which tells the planner how few they are.
@@ -203,6 +208,10 @@ type Querier interface {
 	ScheduleRunDue(ctx context.Context, arg ScheduleRunDueParams) (ScheduleRunDueRow, error)
 	// Makes a schedule, or changes the given columns of one that is there. By sched schedules set.
 	ScheduleSet(ctx context.Context, arg ScheduleSetParams) ([]byte, error)
+	// Dead rows, and how long ago the oldest snapshot was taken that keeps them: in
+	// transactions, which everybody may see, and the age of the oldest open transaction, which
+	// for others than its owner takes pg_read_all_stats. By the leader, each 15 seconds, for its metrics.
+	StorageWatch(ctx context.Context) (StorageWatchRow, error)
 	// Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
 	TaskCancelMatched(ctx context.Context, arg TaskCancelMatchedParams) ([]TaskCancelMatchedRow, error)
 	// Claims up to max due tasks of the given queues for one worker, best priority
@@ -231,6 +240,8 @@ type Querier interface {
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)
 	// Why a task waits, or what became of it, a statement a line.
 	TaskExplain(ctx context.Context, id int64) ([]string, error)
+	// The newest id that a task got. By the leader, each five seconds, for its metrics.
+	TaskIDsGiven(ctx context.Context) (int64, error)
 	// Tasks, the newest first, page by page. An argument that is NULL does not
 	// filter; bases stand for queues where the reader may not see which are derived
 	// from them. By an operator; the other lists below as well.
