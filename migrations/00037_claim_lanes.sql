@@ -13,7 +13,8 @@
 -- nothing. It is cold at first and fills at a third of the rate then, at all of it after 30 s of use; idleness cools it as
 -- fast, once it is full (the idea and the factor 3 are those of Guava's SmoothWarmingUp).
 -- max_running is counted under the lock by what river_job says, so that neither a crash nor an eviction can make it wrong.
--- Lock order: the flow row alone, skipped when locked. Only the insertion of a new row may wait, for the claim that makes it.
+-- Lock order: the flow row alone, skipped when locked; where there is none, an advisory lock that one claim at a time gets and others
+-- don't wait for, then the new row, whose insertion may wait for sched.pause_kind alone, which waits for nobody.
 -- Bounds: one row; the count reads the fleet's running tasks until it has found max_running of the queue's.
 -- +goose StatementBegin
 CREATE FUNCTION sched.open_flow(
@@ -58,7 +59,9 @@ BEGIN
     FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name
     FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name) THEN
+        -- Two claims that made rows of the same flows in different orders would wait for each other.
+        IF EXISTS (SELECT FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name)
+            OR NOT pg_try_advisory_xact_lock(hashtextextended('sched.flow', 0)) THEN
             RETURN;
         END IF;
         INSERT INTO sched.flow AS f (scope, name, tokens) VALUES (open_flow.scope, open_flow.name, 1)

@@ -1973,7 +1973,9 @@ BEGIN
     FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name
     FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name) THEN
+        -- Two claims that made rows of the same flows in different orders would wait for each other.
+        IF EXISTS (SELECT FROM sched.flow AS f WHERE f.scope = open_flow.scope AND f.name = open_flow.name)
+            OR NOT pg_try_advisory_xact_lock(hashtextextended('sched.flow', 0)) THEN
             RETURN;
         END IF;
         INSERT INTO sched.flow AS f (scope, name, tokens) VALUES (open_flow.scope, open_flow.name, 1)

@@ -67,7 +67,7 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	set.Enqueue = bench.EnqueueConfig{Connections: []int{1, 2}, Duration: 50 * time.Millisecond}
 	set.Routing = bench.RoutingConfig{
 		Parts: bench.RoutingParts(), Slots: []int{2, 4}, Work: 200 * time.Millisecond, Duration: 2 * time.Second, Settle: time.Second,
-		Idle: 2, Enqueues: 5, Busy: time.Second, Fleet: 3, FleetDuration: time.Second, Paused: 500,
+		Idle: 2, Enqueues: 5, Busy: time.Second, Fleet: 3, FleetDuration: time.Second, Backlog: 500, Paused: 500,
 		Before: bench.Release{Sched: []string{self}, Sidecar: []string{self, "sidecar"}},
 	}
 	set.Timers = bench.TimersConfig{Rate: 100, Duration: time.Second, Future: 200, Lead: 2 * time.Second}

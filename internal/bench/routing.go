@@ -25,24 +25,27 @@ type RoutingConfig struct {
 	Fleet         int // idle sidecars
 	FleetDuration time.Duration
 
+	Backlog int // tasks that wait where the leader's look is timed
+
 	Paused int     // tasks of a paused kind at the head of a queue
 	Before Release // nil: built from the repository
 }
 
 // RoutingParts are what the routing scenario is made of.
 func RoutingParts() []string {
-	return []string{partSpread, partWake, partBusy, partLost, partFleet, partLimits, partPaused, partBefore}
+	return []string{partSpread, partWake, partBusy, partLost, partFleet, partSampling, partLimits, partPaused, partBefore}
 }
 
 const (
-	partSpread = "spread"
-	partWake   = "wake"
-	partBusy   = "busy"
-	partLost   = "lost"
-	partFleet  = "fleet"
-	partLimits = "limits"
-	partPaused = "paused"
-	partBefore = "before"
+	partSpread   = "spread"
+	partWake     = "wake"
+	partBusy     = "busy"
+	partLost     = "lost"
+	partFleet    = "fleet"
+	partSampling = "sampling"
+	partLimits   = "limits"
+	partPaused   = "paused"
+	partBefore   = "before"
 )
 
 func defaultRouting() RoutingConfig {
@@ -51,7 +54,7 @@ func defaultRouting() RoutingConfig {
 		Slots: []int{10, 20, 40}, Work: 200 * time.Millisecond, Duration: time.Minute, Settle: 5 * time.Second,
 		Idle: 20, Enqueues: 100, Busy: 10 * time.Second,
 		Fleet: 200, FleetDuration: 30 * time.Second,
-		Paused: 1_000_000,
+		Backlog: 5_000_000, Paused: 1_000_000,
 	}
 }
 
@@ -79,6 +82,9 @@ func (c RoutingConfig) validate() error {
 	if c.Enqueues < 1 || c.Enqueues > tasksMax || c.Paused < 0 || c.Paused > tasksMax {
 		return fmt.Errorf("%d enqueues and %d paused tasks are out of range 1..%d", c.Enqueues, c.Paused, tasksMax)
 	}
+	if c.Backlog < 1 || c.Backlog > tasksMax {
+		return fmt.Errorf("--backlog %d is out of range 1..%d", c.Backlog, tasksMax)
+	}
 	return nil
 }
 
@@ -90,6 +96,7 @@ func (r *Runner) routing(ctx context.Context) error {
 		{"wake", fmt.Sprintf("%d idle sidecars, %d tasks one by one", set.Idle, set.Enqueues)},
 		{"fleet", fmt.Sprintf("%d idle sidecars in a process, for %s", set.Fleet, set.FleetDuration)},
 		{"drains", strconv.Itoa(r.config.Drain.Tasks) + " tasks, " + strconv.Itoa(r.config.Drain.Slots) + " slots"},
+		{"sampling", strconv.Itoa(set.Backlog) + " tasks that wait"},
 		{"paused tasks", strconv.Itoa(set.Paused)},
 	})
 	if err != nil {
@@ -97,7 +104,7 @@ func (r *Runner) routing(ctx context.Context) error {
 	}
 	steps := map[string]func(context.Context) ([]Figure, error){
 		partSpread: r.spread, partWake: r.wakeClaims, partBusy: r.busyNotifies, partLost: r.lostWakes,
-		partFleet: r.fleet, partLimits: r.limits, partPaused: r.pausedHead, partBefore: r.before,
+		partFleet: r.fleet, partSampling: r.sampling, partLimits: r.limits, partPaused: r.pausedHead, partBefore: r.before,
 	}
 	for _, part := range RoutingParts() {
 		if !slices.Contains(set.Parts, part) {

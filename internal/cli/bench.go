@@ -83,6 +83,7 @@ func addRoutingFlags(cmd *cobra.Command, o *benchOptions) {
 	flags.IntVar(&set.Fleet, "fleet", set.Fleet, "sidecars of the idle fleet")
 	flags.IntVar(&set.Idle, "idle", set.Idle, "idle sidecars where wake-ups are counted")
 	flags.IntVar(&set.Enqueues, "enqueues", set.Enqueues, "tasks that wake them, in a round")
+	flags.IntVar(&set.Backlog, "backlog", set.Backlog, "tasks that wait where the leader's look at them is timed")
 	flags.IntVar(&set.Paused, "paused", set.Paused, "tasks of a paused kind at the head of a queue")
 	flags.StringVar(&o.before, "before", "", "directory with sched and sched-sidecar of the release before (default: build it from the repository)")
 }

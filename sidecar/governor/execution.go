@@ -189,13 +189,37 @@ func (g *Governor) start(x *execution, starter dispatch.Starter) {
 	if !x.task.Deadline.IsZero() {
 		x.deadline = time.AfterFunc(time.Until(x.task.Deadline), func() { x.cancel(dispatch.ErrDeadline) })
 	}
-	end := starter.Start(&x.task, func(outcome jobs.Outcome) { g.ended(x, outcome) })
+	end := g.begun(x, starter)
 	x.endMu.Lock()
 	x.end = end
 	x.endMu.Unlock()
 	if x.ctx.Err() != nil {
 		end(context.Cause(x.ctx)) // before it was known; after its end it does nothing
 	}
+}
+
+// begun starts the attempt at the app, whatever happens.
+func (g *Governor) begun(x *execution, starter dispatch.Starter) (end func(cause error)) {
+	var over atomic.Bool
+	done := func(outcome jobs.Outcome) {
+		if over.CompareAndSwap(false, true) {
+			g.ended(x, outcome)
+		}
+	}
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			end = func(error) {}
+			done(g.panicked(x, recovered))
+		}
+	}()
+	return starter.Start(&x.task, done)
+}
+
+// panicked is the outcome of an attempt whose dispatcher panicked.
+func (g *Governor) panicked(x *execution, recovered any) jobs.Outcome {
+	g.config.Logger.ErrorContext(x.ctx, "dispatcher panicked", slog.Int64("task_id", x.task.ID),
+		slog.Any("panic", recovered), slog.String("stack", string(debug.Stack())))
+	return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("the sidecar's dispatcher panicked: %v", recovered)}
 }
 
 // ended takes the outcome of an attempt that was started, without waiting.
@@ -248,9 +272,7 @@ func (g *Governor) note(x *execution, outcome jobs.Outcome) {
 func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			g.config.Logger.ErrorContext(x.ctx, "dispatcher panicked", slog.Int64("task_id", x.task.ID),
-				slog.Any("panic", recovered), slog.String("stack", string(debug.Stack())))
-			outcome = jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("the sidecar's dispatcher panicked: %v", recovered)}
+			outcome = g.panicked(x, recovered)
 		}
 	}()
 	if !g.owns(x.task.Lease.WorkerID) {

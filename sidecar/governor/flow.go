@@ -14,6 +14,10 @@ const (
 	whyMaxRunning = "max_running"
 	whyBusy       = "busy"
 
+	// blockMax is how long a limit counts as used up without being asked again: an
+	// operator may have raised it, unheard.
+	blockMax = 10 * time.Second
+
 	// pauseNews is by how much a pause must end later to be worth telling the fleet.
 	pauseNews = 500 * time.Millisecond
 	// pauseBridge is how long a pause holds here without the policy saying so. The
@@ -51,7 +55,7 @@ func (f *flows) block(now time.Time, results []flowResult) (retry time.Time) {
 	}
 	for _, result := range results {
 		// Spread a little: those that wait for the same limit must not come together.
-		wait := time.Duration(min(result.RetryMS, 60_000) * (1 + 0.2*rand.Float64()) * float64(time.Millisecond))
+		wait := time.Duration(min(result.RetryMS, float64(blockMax.Milliseconds())) * (1 + 0.2*rand.Float64()) * float64(time.Millisecond))
 		if result.Why == whyBusy {
 			wait = time.Millisecond + rand.N(3*time.Millisecond)
 		}
@@ -75,6 +79,13 @@ func (f *flows) unblock(queue string) bool {
 	}
 	delete(f.blocked, key)
 	return true
+}
+
+// reconsider forgets which limits were used up: they may have been changed.
+func (f *flows) reconsider() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.blocked)
 }
 
 // isBlocked reports whether a flow lets nothing through now.

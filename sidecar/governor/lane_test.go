@@ -197,6 +197,11 @@ func TestFlows(t *testing.T) {
 	require.True(t, f.unblock("q"))
 	require.False(t, f.unblock("q"))
 
+	f.block(now, []flowResult{{Flow: "kind:rare", Why: whyRate, RetryMS: 3_600_000}})
+	require.False(t, f.isBlocked("kind:rare", now.Add(blockMax*6/5)), "asked again, unheard of a change")
+	f.reconsider()
+	require.False(t, f.isBlocked("kind:rare", now), "a change was heard of")
+
 	require.True(t, f.pause("k", now.Add(time.Minute), now))
 	require.False(t, f.pause("k", now.Add(time.Minute+pauseNews), now), "no news")
 	require.True(t, f.pause("k", now.Add(2*time.Minute), now))

@@ -201,7 +201,11 @@ func (g *Governor) notified(channel, payload string) {
 		if json.Unmarshal([]byte(payload), &insert) == nil {
 			g.inserted(insert.Queue, insert.Worker)
 		}
-	case channelTopology, channelConfig:
+	case channelTopology:
+		g.outdated()
+	case channelConfig:
+		g.flows.reconsider() // a limit may be another now
+		g.pilot.wake()
 		g.outdated()
 	case channelControl:
 		var control struct {

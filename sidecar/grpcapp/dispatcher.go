@@ -45,7 +45,7 @@ type Dispatcher struct {
 	attempts map[attemptKey]*attempt
 	waiting  []*attempt // in the order they came; some may be done already
 	capacity int
-	draining bool
+	drain    *workerv1.Drain // what the apps were told; nil: nothing yet
 	closed   bool
 	reaper   *time.Timer
 
@@ -211,8 +211,11 @@ func (d *Dispatcher) Probe(context.Context) error {
 func (d *Dispatcher) join(s *session, inFlight []attemptKey) (lost []attemptKey, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || d.draining {
+	if d.closed || d.drain != nil && !d.awaits(s.instance) {
 		return nil, errStopping
+	}
+	if s.drain = d.drain; s.drain != nil {
+		s.tell()
 	}
 	for _, former := range d.sessions {
 		if former.instance == s.instance {
@@ -244,6 +247,17 @@ func (d *Dispatcher) join(s *session, inFlight []attemptKey) (lost []attemptKey,
 	d.count()
 	d.fill()
 	return lost, nil
+}
+
+// awaits reports whether an app that lost its stream still works on something.
+// Under d.mu.
+func (d *Dispatcher) awaits(instance string) bool {
+	for _, a := range d.attempts {
+		if a.session == nil && a.written && a.instance == instance {
+			return true
+		}
+	}
+	return false
 }
 
 // part removes a session. What was written to it waits for its app; what was not

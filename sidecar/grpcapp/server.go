@@ -92,14 +92,14 @@ func (s *Server) Serve(ctx context.Context) error {
 // Close frees the address of a server that was never served.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-// Drain tells the apps that no more tasks come, and takes no new session. What is
-// left at the deadline is taken away.
+// Drain tells the apps that no more tasks come, and takes no new session but of an
+// app that lost its stream with tasks in hand. What is left at the deadline is taken away.
 func (d *Dispatcher) Drain(deadline time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.draining = true
+	d.drain = &workerv1.Drain{DeadlineUs: deadline.UnixMicro()}
 	for _, s := range d.sessions {
-		s.drain = &workerv1.Drain{DeadlineUs: deadline.UnixMicro()}
+		s.drain = d.drain
 		s.tell()
 	}
 }

@@ -275,6 +275,35 @@ func TestTaskOutlivesItsStream(t *testing.T) {
 	require.Equal(t, jobs.OutcomeComplete, (<-outcome).Kind)
 }
 
+// A draining sidecar takes nobody new, but an app back whose stream broke while it
+// worked on something.
+func TestDrainingSidecarTakesAnAppBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first := b.raw(t)
+	welcomed(t, first, hello("app", 10))
+	outcome := b.begin(t.Context(), task(1, "k"))
+	lease := tasks(t, first, 1)[0].GetLease()
+	b.Drain(time.Now().Add(time.Minute))
+	require.NoError(t, first.CloseSend())
+	for err := error(nil); err == nil; {
+		_, err = first.Recv()
+	}
+
+	stranger := b.raw(t)
+	require.NoError(t, stranger.Send(hello("another", 10)))
+	_, err := stranger.Recv()
+	require.Error(t, err)
+	second := b.raw(t)
+	welcome := welcomed(t, second, hello("app", 10, &workerv1.TaskRef{TaskId: 1, Lease: lease}))
+	require.Empty(t, welcome.GetLost())
+	frame, err := second.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, frame.GetDrain(), "and tells it again")
+	require.NoError(t, second.Send(results(&workerv1.Result{TaskId: 1, Lease: lease, Outcome: workerv1.Outcome_OUTCOME_COMPLETE})))
+	require.Equal(t, jobs.OutcomeComplete, (<-outcome).Kind)
+}
+
 func TestNewerSessionReplacesTheOld(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
