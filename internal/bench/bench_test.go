@@ -72,6 +72,12 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	}
 	set.Timers = bench.TimersConfig{Rate: 100, Duration: time.Second, Future: 200, Lead: 2 * time.Second}
 	set.Backlog = bench.BacklogConfig{Parts: bench.BacklogParts(), Rows: 1000, Rate: 50, Baseline: time.Second, Pinned: time.Second}
+	set.Elastic = bench.ElasticConfig{
+		Parts: bench.ElasticParts(), Duration: 4 * time.Second, Ceiling: 16, Cores: 1,
+		IOWork: 20 * time.Millisecond, Low: 20, High: 100, CPUWork: 5 * time.Millisecond, Width: 4, DownWork: 20 * time.Millisecond,
+		Refuse: 2 * time.Second, Recover: 2 * time.Second, Excluded: 500 * time.Millisecond, Watch: 2 * time.Second,
+		IOSweep: []int{16}, CPUSweep: []int{2}, DownSweep: []int{4}, Resizes: 20, Beats: 50,
+	}
 	var out, notes strings.Builder
 	report := bench.NewReport(&out, &notes, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -186,4 +192,25 @@ func TestRoutingFigures(t *testing.T) {
 	require.Less(t, figures["routing.least_loaded.spread"].Value, 1.0)
 	require.Less(t, figures["routing.round_robin.spread"].Value, 2.0)
 	require.GreaterOrEqual(t, figures["routing.wake.lost_delay_ms"].Value, 0.0)
+}
+
+func TestElasticFigures(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time of other processes is read from /proc")
+	}
+	figures := smoke(t, bench.Elastic)
+	for name := range documented(t) {
+		if strings.HasPrefix(name, "elastic.") {
+			require.Contains(t, figures, name)
+		}
+	}
+	for _, name := range []string{"elastic.cpu_bound.vs_best_fixed", "elastic.downstream.vs_best_fixed", "elastic.cpu_bound.slots_per_core", "elastic.io_step.slot_seconds_vs_max"} {
+		require.Positive(t, figures[name].Value, name)
+	}
+	require.LessOrEqual(t, figures["elastic.downstream.slots"].Value, 16.0)
+	require.LessOrEqual(t, figures["elastic.io_step.arrival_share"].Value, 1.0)
+	for _, exact := range []string{"elastic.pushback.attempts_spent", "elastic.resize.over_limit", "elastic.resize.interrupted"} {
+		require.Zero(t, figures[exact].Value, exact)
+	}
 }

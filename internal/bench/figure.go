@@ -28,6 +28,7 @@ func newFigure(name string, value float64, unit string, bound Bound, rounds int)
 type Bound struct {
 	comparison comparison
 	limit      float64
+	most       float64 // of within
 }
 
 type comparison uint8
@@ -36,13 +37,18 @@ const (
 	reported comparison = iota
 	atMost
 	atLeast
+	within
 )
 
 // AtMost is the bound of a figure that must not be greater than limit.
-func AtMost(limit float64) Bound { return Bound{atMost, limit} }
+func AtMost(limit float64) Bound { return Bound{comparison: atMost, limit: limit} }
 
 // AtLeast is the bound of a figure that must not be less than limit.
-func AtLeast(limit float64) Bound { return Bound{atLeast, limit} }
+func AtLeast(limit float64) Bound { return Bound{comparison: atLeast, limit: limit} }
+
+// Within is the bound of a figure that must be neither less than least nor greater
+// than most.
+func Within(least, most float64) Bound { return Bound{comparison: within, limit: least, most: most} }
 
 func (b Bound) holds(value float64) bool {
 	switch b.comparison {
@@ -50,18 +56,23 @@ func (b Bound) holds(value float64) bool {
 		return value <= b.limit
 	case atLeast:
 		return value >= b.limit
+	case within:
+		return value >= b.limit && value <= b.most
 	case reported:
 	}
 	return !math.IsNaN(value)
 }
 
-// String is the bound as docs/verify.md shows it: ">= 1.4", "<= 0", "reported".
+// String is the bound as docs/verify.md shows it: ">= 1.4", "<= 0", "15..40",
+// "reported".
 func (b Bound) String() string {
 	switch b.comparison {
 	case atMost:
 		return "<= " + number(b.limit)
 	case atLeast:
 		return ">= " + number(b.limit)
+	case within:
+		return number(b.limit) + ".." + number(b.most)
 	case reported:
 	}
 	return "reported"

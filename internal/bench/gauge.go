@@ -20,6 +20,7 @@ type gauge struct {
 	running int
 	allowed int // the limit in force
 	over    int // most above it
+	cut     int // tasks that were not left to end
 	want    int // how many somebody waits for; 0: nobody
 	reached chan struct{}
 	at      time.Time // when it was reached
@@ -34,9 +35,23 @@ func (g *gauge) Dispatch(ctx context.Context, _ *dispatch.Task) jobs.Outcome {
 	g.enter(time.Now())
 	defer g.leave()
 	if pause(ctx, g.work) != nil || g.awaitReached(ctx) != nil {
+		g.interrupt()
 		return jobs.Outcome{Kind: jobs.OutcomeHandBack}
 	}
 	return jobs.Outcome{Kind: jobs.OutcomeComplete}
+}
+
+func (g *gauge) interrupt() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cut++
+}
+
+// hungUp is how many tasks were not left to end.
+func (g *gauge) hungUp() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cut
 }
 
 func (g *gauge) enter(now time.Time) {

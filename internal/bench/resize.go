@@ -46,6 +46,7 @@ type resized struct {
 	over        int       // most above the limit, seen by starts or by the database
 	growMillis  []float64 // from SetSlots to as many running
 	shrinkMills []float64 // from SetSlots to no more running
+	interrupted int       // tasks that were not left to end
 }
 
 func (r *Runner) governor(ctx context.Context) error {
@@ -63,7 +64,7 @@ func (r *Runner) governor(ctx context.Context) error {
 	var over int
 	var grow, shrink []float64
 	for i := range r.config.Rounds {
-		round, err := r.resizeRound(ctx)
+		round, err := r.resizeRoundOf(ctx, set)
 		if err != nil {
 			return err
 		}
@@ -82,8 +83,8 @@ func (r *Runner) governor(ctx context.Context) error {
 	return r.report.add(figures...)
 }
 
-func (r *Runner) resizeRound(ctx context.Context) (result resized, err error) {
-	set := r.config.Governor
+// resizeRoundOf walks a governor through limits under load.
+func (r *Runner) resizeRoundOf(ctx context.Context, set GovernorConfig) (result resized, err error) {
 	db, err := r.server.createDatabase(ctx, "governor")
 	if err != nil {
 		return result, err
@@ -134,7 +135,7 @@ func (r *Runner) resizeRound(ctx context.Context) (result resized, err error) {
 	if err != nil {
 		return result, err
 	}
-	result.over = gauge.mostOver()
+	result.over, result.interrupted = gauge.mostOver(), gauge.hungUp()
 	return result, stillBusy(ctx, db)
 }
 

@@ -99,21 +99,50 @@ func enqueueOne(ctx context.Context, conn *pgx.Conn, kind string) (id int64, err
 	return id, nil
 }
 
-// paced enqueues tasks of a kind, so many a second, for a time, each in a
-// transaction of its own on one of a few connections. A producer that is late goes
-// on at once until it has caught up. It returns how many it enqueued, and how long
-// that took.
+// paced enqueues tasks of a kind, so many a second, for a time. It returns how many
+// it enqueued, and how long that took.
 func (d *database) paced(ctx context.Context, kind string, rate float64, length time.Duration) (int, time.Duration, error) {
+	begin := time.Now()
+	total, err := d.staged(ctx, kind, begin, stage{rate, length})
+	return total, time.Since(begin), err
+}
+
+// stage is so many tasks a second for a time.
+type stage struct {
+	rate   float64
+	length time.Duration
+}
+
+// tasks is how many tasks a stage has.
+func (s stage) tasks() int { return int(s.rate * s.length.Seconds()) }
+
+// dueIn is when the nth task is due, counted from the begin of the first stage.
+func dueIn(stages []stage, n int) (due time.Duration) {
+	for _, s := range stages {
+		if n < s.tasks() {
+			return due + time.Duration(float64(n)/s.rate*float64(time.Second))
+		}
+		n -= s.tasks()
+		due += s.length
+	}
+	return due
+}
+
+// staged enqueues tasks of a kind by stages that follow each other from begin on,
+// each task in a transaction of its own on one of a few connections. A producer that
+// is late goes on at once until it has caught up. It returns how many it enqueued.
+func (d *database) staged(ctx context.Context, kind string, begin time.Time, stages ...stage) (int, error) {
 	const producers = 4
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	begin, total := time.Now(), int(rate*length.Seconds())
+	total := 0
+	for _, s := range stages {
+		total += s.tasks()
+	}
 	results := make(chan error, producers)
 	for p := range producers {
 		go func() {
-			err := d.produce(ctx, kind, total, p, producers, func(n int) time.Time {
-				return begin.Add(time.Duration(float64(n) / rate * float64(time.Second)))
-			})
+			err := d.produce(ctx, kind, total, p, producers, func(n int) time.Time { return begin.Add(dueIn(stages, n)) })
 			if err != nil {
 				cancel(err)
 			}
@@ -124,10 +153,7 @@ func (d *database) paced(ctx context.Context, kind string, rate float64, length 
 	for range producers {
 		errs = append(errs, <-results)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return 0, 0, err
-	}
-	return total, time.Since(begin), nil
+	return total, errors.Join(errs...)
 }
 
 // produce enqueues every stride-th of total tasks from the first on, each when it

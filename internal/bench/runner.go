@@ -26,6 +26,7 @@ type Config struct {
 	Routing  RoutingConfig
 	Timers   TimersConfig
 	Backlog  BacklogConfig
+	Elastic  ElasticConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -36,7 +37,7 @@ func DefaultConfig() Config {
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
 		Enqueue: defaultEnqueue(),
 		Routing: defaultRouting(),
-		Timers:  defaultTimers(), Backlog: defaultBacklog(),
+		Timers:  defaultTimers(), Backlog: defaultBacklog(), Elastic: defaultElastic(),
 	}
 }
 
@@ -48,7 +49,7 @@ func (c Config) Validate() error {
 	}
 	for _, err := range []error{
 		c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate(), c.Routing.validate(),
-		c.Timers.validate(), c.Backlog.validate(),
+		c.Timers.validate(), c.Backlog.validate(), c.Elastic.validate(),
 	} {
 		if err != nil {
 			return err
@@ -70,11 +71,12 @@ const (
 	Routing  Scenario = "routing"
 	Timers   Scenario = "timers"
 	Backlog  Scenario = "backlog"
+	Elastic  Scenario = "elastic"
 )
 
 // Scenarios lists all of them.
 func Scenarios() []Scenario {
-	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog}
+	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic}
 }
 
 // Runner measures on one server.
@@ -124,6 +126,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.timers(ctx)
 	case Backlog:
 		return r.backlog(ctx)
+	case Elastic:
+		return r.elastic(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

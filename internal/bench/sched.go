@@ -48,6 +48,7 @@ type sidecarOptions struct {
 	pprof   bool
 	listen  string // where the app opens its session; empty: http, or
 	command string // what is run for each task
+	env     []string
 }
 
 // startSidecar runs a sidecar beside an app and waits until it listens, which it
@@ -77,12 +78,17 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 	if set.slots > 0 {
 		env = append(env, "SCHED_SLOTS_CEILING="+strconv.Itoa(set.slots))
 	}
-	return startChild(ctx, "sidecar", command, env)
+	return startChild(ctx, "sidecar", command, append(env, set.env...))
 }
 
 // startApp runs the app process.
 func (r *Runner) startApp(ctx context.Context, args ...string) (*child, error) {
-	return startChild(ctx, "app", r.worker(WorkerApp, args...), nil)
+	return r.startAppIn(ctx, nil, args...)
+}
+
+// startAppIn runs the app process in an environment.
+func (r *Runner) startAppIn(ctx context.Context, env []string, args ...string) (*child, error) {
+	return startChild(ctx, "app", r.worker(WorkerApp, args...), env)
 }
 
 // startSessionApp runs the app process that opens a session at an address, once

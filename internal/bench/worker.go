@@ -44,7 +44,9 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	starts := flags.Bool("starts", false, "keep the time of each start")
-	work := flags.Duration("work", 0, "what a task of kind "+workKind+" takes")
+	work := flags.Duration("work", 0, "how long a task of kind "+workKind+" waits")
+	width := flags.Int("width", 0, "how many of those wait at once; 0: any number")
+	spin := flags.Int("spin", 0, "rounds that a task of kind "+workKind+" computes")
 	sidecars := flags.Int("n", 1, "idle sidecars")
 	target := flags.String("target", "", "where the sidecar takes sessions")
 	window := flags.Int("window", 0, "tasks at once in a session")
@@ -54,7 +56,11 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	recorder := newRecorder(*starts)
 	switch name {
 	case WorkerApp:
-		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) { mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder, *work)) })
+		model := newAppModel(*work, *width, *spin)
+		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) {
+			mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder, model))
+			model.routes(mux)
+		})
 	case WorkerSession:
 		parts, ctx := errgroup.WithContext(ctx)
 		parts.Go(func() error { return serve(ctx, stdout, recorder, func(*http.ServeMux) {}) })
@@ -73,12 +79,12 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	}
 }
 
-// workKind is the kind of task that takes its time; all others take none.
+// workKind is the kind of task that takes something; all others take nothing.
 const workKind = "bench.work"
 
-// taskHandler is an app that does nothing with its tasks but take some time for
-// those that are to.
-func taskHandler(recorder *recorder, work time.Duration) http.HandlerFunc {
+// taskHandler is an app that does nothing with its tasks but what its model has
+// for those of one kind.
+func taskHandler(recorder *recorder, model *appModel) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, err := strconv.ParseInt(r.Header.Get("Ce-Id"), 10, 64)
 		if err != nil {
@@ -87,8 +93,13 @@ func taskHandler(recorder *recorder, work time.Duration) http.HandlerFunc {
 		}
 		recorder.record(id)
 		_, _ = io.Copy(io.Discard, r.Body) // what fails here fails the call itself
-		if work > 0 && r.PathValue("kind") == workKind && pause(r.Context(), work) != nil {
-			return // the sidecar has hung up
+		if r.PathValue("kind") == workKind {
+			if model.turnsDown(w) {
+				return
+			}
+			if model.take(r.Context()) != nil {
+				return // the sidecar has hung up
+			}
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}

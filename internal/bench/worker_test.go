@@ -19,7 +19,7 @@ func testApp(t *testing.T, keep bool) *httptest.Server {
 	r := newRecorder(keep)
 	mux := http.NewServeMux()
 	r.routes(mux)
-	mux.HandleFunc("POST /tasks/{kind}", taskHandler(r, 0))
+	mux.HandleFunc("POST /tasks/{kind}", taskHandler(r, newAppModel(0, 0, 0)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
@@ -102,7 +102,7 @@ func TestWorkerEndsWithItsStandardInput(t *testing.T) {
 func TestTasksTakeTheirTime(t *testing.T) {
 	t.Parallel()
 	const work = 50 * time.Millisecond
-	handle := taskHandler(newRecorder(false), work)
+	handle := taskHandler(newRecorder(false), newAppModel(work, 0, 0))
 	call := func(ctx context.Context, kind string) (time.Duration, int) {
 		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/tasks/"+kind, http.NoBody)
 		request.SetPathValue("kind", kind)

@@ -47,6 +47,7 @@ func benchCommand(environ []string) *cobra.Command {
 			cmd.Flags().IntVar(&o.Timers.Future, "future", o.Timers.Future, "tasks in the table that aren't due")
 		}, bench.Timers),
 		benchScenario("backlog", "Drains beside a million other rows, claims beside an open transaction", addBacklogFlags, bench.Backlog),
+		benchScenario("elastic", "How slots follow what arrives and what an app bears, beside fixed ones", addElasticFlags, bench.Elastic),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
@@ -86,6 +87,15 @@ func addRoutingFlags(cmd *cobra.Command, o *benchOptions) {
 	flags.IntVar(&set.Backlog, "backlog", set.Backlog, "tasks that wait where the leader's look at them is timed")
 	flags.IntVar(&set.Paused, "paused", set.Paused, "tasks of a paused kind at the head of a queue")
 	flags.StringVar(&o.before, "before", "", "directory with sched and sched-sidecar of the release before (default: build it from the repository)")
+}
+
+func addElasticFlags(cmd *cobra.Command, o *benchOptions) {
+	flags, set := cmd.Flags(), &o.Elastic
+	flags.StringSliceVar(&set.Parts, "parts", set.Parts, "what to measure of it")
+	flags.DurationVar(&set.Duration, "duration", set.Duration, "length of a run; fixed settings run for a third of it")
+	flags.IntVar(&set.Ceiling, "ceiling", set.Ceiling, "slots at most, and those of the greatest fixed setting")
+	flags.IntVar(&set.Cores, "cores", set.Cores, "cores that the app which computes may use (default half of the machine's)")
+	flags.IntVar(&set.Resizes, "resizes", set.Resizes, "random resizes under load")
 }
 
 func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOptions), scenarios ...bench.Scenario) *cobra.Command {
