@@ -38,8 +38,9 @@ func EnqueueTx(ctx context.Context, tx Tx, args Args, opts ...Option) (int64, er
 
 // EnqueueMany adds tasks in one call, all or none, and returns their ids in
 // the order of tasks. It is many times faster than calling [Enqueue] for
-// each; up to 100,000 tasks fit into one call unless the operator changed
-// that. No tasks are no call.
+// each, and fastest, as fast as a COPY, when all have the same options, no
+// [UniqueKey] among them, and differ in their args alone. Up to 100,000 tasks
+// fit into one call unless the operator changed that. No tasks are no call.
 //
 // Errors are those of [Enqueue], and name the index of the task at fault;
 // [ErrTooLarge] also means too many tasks.
@@ -76,15 +77,16 @@ const (
 	enqueueManySQL = `select json_agg(id order by n)::text
 from sched.enqueue_many($1::jsonb) with ordinality as t (id, n)`
 
-	// Turns each delay into a run_at on the server's clock first.
+	// Turns each delay into a run_at on the server's clock first, read once: tasks
+	// with equal delays stay equal, which is what makes them quick.
 	enqueueManyDelayedSQL = `select json_agg(id order by n)::text
 from sched.enqueue_many((
 	select jsonb_agg(
 		case when task ? 'delay'
-			then task - 'delay' || jsonb_build_object('run_at', clock_timestamp() + (task->>'delay')::interval)
+			then task - 'delay' || jsonb_build_object('run_at', clock.now + (task->>'delay')::interval)
 			else task
 		end order by n)
-	from jsonb_array_elements($1::jsonb) with ordinality as i (task, n)
+	from (select clock_timestamp() as now) as clock, jsonb_array_elements($1::jsonb) with ordinality as i (task, n)
 )) with ordinality as t (id, n)`
 )
 

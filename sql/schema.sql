@@ -1098,10 +1098,89 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.enqueue_alike(tasks jsonb)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    notify    boolean;
+    max_bytes integer;
+    max_tasks integer;
+    common    jsonb;
+    new       sched.new_task;
+    ids       bigint[];
+BEGIN
+    IF jsonb_typeof(tasks) IS DISTINCT FROM 'array' OR jsonb_typeof(tasks -> 0) IS DISTINCT FROM 'object' THEN
+        RETURN NULL;
+    END IF;
+    SELECT
+        coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
+        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
+        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_enqueue_many'), 100000)
+    INTO notify, max_bytes, max_tasks;
+    common := (tasks -> 0) - 'args';
+    IF jsonb_array_length(tasks) > max_tasks OR common ->> 'unique_key' IS NOT NULL OR EXISTS (
+        SELECT FROM jsonb_array_elements(tasks) AS t (task)
+        WHERE CASE
+            WHEN jsonb_typeof(t.task) = 'object' THEN t.task - 'args' <> common OR octet_length((t.task -> 'args')::text) > max_bytes
+            ELSE true
+        END
+    ) THEN
+        RETURN NULL;
+    END IF;
+    new := sched.new_task_of(common, (SELECT k FROM sched.kind AS k WHERE k.kind = common ->> 'kind'));
+    IF new.fault IS NOT NULL OR EXISTS (
+        SELECT FROM sched.queue AS q WHERE q.name = new.queue AND q.pressure <> 'green' AND q.admission <> 'accept'
+    ) THEN
+        RETURN NULL;
+    END IF;
+
+    WITH added AS (
+        INSERT INTO sched.river_job (id, kind, args, queue, priority, max_attempts, state, scheduled_at, metadata)
+        SELECT nextval('sched.river_job_id_seq'), common ->> 'kind', t.args, new.queue, new.priority, new.max_attempts, new.state,
+            new.scheduled_at, new.metadata
+        FROM (
+            SELECT coalesce(e.task -> 'args', '{}') AS args
+            FROM jsonb_array_elements(tasks) WITH ORDINALITY AS e (task, ord) ORDER BY e.ord
+        ) AS t
+        RETURNING id
+    )
+    SELECT array_agg(a.id ORDER BY a.id) INTO ids FROM added AS a; -- ids ascend in the order given
+
+    IF NOT EXISTS (SELECT FROM sched.queue AS known WHERE known.name = new.queue) THEN
+        PERFORM sched.add_queue(new.queue, new.base, new.selector, new.protocol);
+    END IF;
+    IF notify AND new.state = 'available' THEN
+        PERFORM sched.wake_queue(new.queue);
+    ELSIF notify AND new.scheduled_at < clock_timestamp() + interval '2 seconds' THEN
+        PERFORM pg_notify('sched.due', ceil(extract(epoch FROM new.scheduled_at) * 1000)::bigint::text);
+    END IF;
+    RETURN ids;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.enqueue_many(tasks jsonb)
  RETURNS SETOF bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+DECLARE
+    ids bigint[] := sched.enqueue_alike(tasks);
+BEGIN
+    IF ids IS NULL THEN
+        RETURN QUERY SELECT m.id FROM sched.enqueue_many_mixed(tasks) WITH ORDINALITY AS m (id, ord) ORDER BY m.ord;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT u.id FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.ord;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.enqueue_many_mixed(tasks jsonb)
+ RETURNS SETOF bigint
+ LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 #variable_conflict use_column
@@ -3321,7 +3400,9 @@ COMMENT ON FUNCTION sched.contract_version() IS 'Contract version of this schema
 COMMENT ON FUNCTION sched.count_waiting(text,integer,integer,integer) IS 'For the leader: tasks available and due per queue, each counted up to its max_pending, within a budget of rows.';
 COMMENT ON FUNCTION sched.discover_queues() IS 'For the leader: finds queues by their tasks, makes their rows, and keeps River''s queue rows fresh.';
 COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing more and end what it runs. Returns its state after it: draining, done or evicted. SC404 if there is no such worker.';
-COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one. SC429 if one of their queues rejects tasks now.';
+COMMENT ON FUNCTION sched.enqueue_alike(jsonb) IS 'Internal: adds the tasks of enqueue_many if they differ in their args alone; NULL, and nothing done, if they don''t or if any is to be refused.';
+COMMENT ON FUNCTION sched.enqueue_many_mixed(jsonb) IS 'Internal: enqueue_many of tasks that differ in more than their args, and of those that are refused or delayed.';
+COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one. Fastest where they differ in their args alone. SC429 if one of their queues rejects tasks now.';
 COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one. Under pressure it follows the admission of the queue: SC429 if that rejects.';
 COMMENT ON FUNCTION sched.explain_attempts(bigint) IS 'Internal: the attempts of a task that have ended, one a line.';
 COMMENT ON FUNCTION sched.explain_canary(bigint,text) IS 'Internal: which side of a canary a task is on.';
