@@ -46,7 +46,7 @@ type Task struct {
 
 // params renders the task as arguments of sched.enqueue. What fails here
 // fails before anything is sent, so the caller's transaction stays usable.
-func (t Task) params() ([]param, error) {
+func (t Task) params(o *options) ([]param, error) {
 	var list paramList
 	if t.Args == nil {
 		list.refuse("args are nil; pass a value with a Kind method, or jobs.Raw")
@@ -62,13 +62,18 @@ func (t Task) params() ([]param, error) {
 		list.add("args", "jsonb", body)
 	}
 
-	var o options
+	o.addTo(&list)
+	return list.params, list.err
+}
+
+// options are those of the kind, and above them those of the call.
+func (t Task) options() *options {
+	o := &options{}
 	if own, ok := t.Args.(ArgsWithOptions); ok {
 		o.apply(own.EnqueueOptions())
 	}
 	o.apply(t.Options)
-	o.addTo(&list)
-	return list.params, list.err
+	return o
 }
 
 func marshalArgs(args Args) (json.RawMessage, error) {

@@ -18,7 +18,17 @@ import (
 // pressure it is in. An error of the server's, as any in Postgres, leaves
 // an open transaction fit only to be rolled back.
 func Enqueue(ctx context.Context, db DB, args Args, opts ...Option) (int64, error) {
-	params, err := Task{Args: args, Options: opts}.params()
+	task := Task{Args: args, Options: opts}
+	o := task.options()
+	s := startSend(ctx, o.queue)
+	s.carry(o)
+	id, err := enqueue(ctx, db, task, o)
+	s.end(err, id)
+	return id, err
+}
+
+func enqueue(ctx context.Context, db DB, task Task, o *options) (int64, error) {
+	params, err := task.params(o)
 	if err != nil {
 		return 0, fmt.Errorf("sched.enqueue: %w", err)
 	}
@@ -48,7 +58,14 @@ func EnqueueMany(ctx context.Context, db DB, tasks []Task) ([]int64, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	body, delayed, err := marshalTasks(tasks)
+	s := startSendMany(ctx, tasks)
+	ids, err := enqueueMany(ctx, db, tasks, s)
+	s.end(err, ids...)
+	return ids, err
+}
+
+func enqueueMany(ctx context.Context, db DB, tasks []Task, s send) ([]int64, error) {
+	body, delayed, err := marshalTasks(tasks, s)
 	if err != nil {
 		return nil, fmt.Errorf("sched.enqueue_many: %w", err)
 	}
@@ -115,10 +132,12 @@ func enqueueStatement(params []param) (string, []any) {
 	return query.String(), values
 }
 
-func marshalTasks(tasks []Task) (body string, delayed bool, err error) {
+func marshalTasks(tasks []Task, s send) (body string, delayed bool, err error) {
 	objects := make([]map[string]any, len(tasks))
 	for i, task := range tasks {
-		params, err := task.params()
+		o := task.options()
+		s.carry(o)
+		params, err := task.params(o)
 		if err != nil {
 			return "", false, fmt.Errorf("tasks[%d]: %w", i, err)
 		}

@@ -319,7 +319,7 @@ func (c *client) heartbeat() *workerv1.SessionRequest {
 // start runs the handler of a task.
 func (c *client) start(t *workerv1.Task) {
 	k := key{t.GetId(), t.GetLease()}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(traced(t.GetHeaders()))
 	stop := context.CancelFunc(func() {})
 	task := &Task{
 		ID: t.GetId(), Kind: t.GetKind(), Queue: t.GetQueue(), Lease: t.GetLease(), Args: t.GetArgs(), Headers: t.GetHeaders(),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sched-sidecar/sched/internal/config"
 	"github.com/sched-sidecar/sched/internal/supervise"
+	"github.com/sched-sidecar/sched/internal/tracing"
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/migrations"
 	"github.com/sched-sidecar/sched/routing"
@@ -26,6 +27,7 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/host"
 	"github.com/sched-sidecar/sched/sidecar/load"
 	"github.com/sched-sidecar/sched/sidecar/sizer"
+	"github.com/sched-sidecar/sched/sidecar/spans"
 	"github.com/sched-sidecar/sched/sidecar/taskapi"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
@@ -56,6 +58,10 @@ type Options struct {
 	// Optional.
 	AppStarted func(kill func())
 
+	// Getenv reads the standard variables of OpenTelemetry, which say whether and where
+	// traces are sent: os.Getenv. Nil: nowhere.
+	Getenv func(name string) string
+
 	// Hurry, when it is closed, ends the shutdown grace at once. Optional.
 	Hurry <-chan struct{}
 
@@ -65,7 +71,8 @@ type Options struct {
 	UntilEmpty bool
 
 	clientID string
-	appPID   int // of App, once it runs
+	traces   *tracing.Provider // nil: none
+	appPID   int               // of App, once it runs
 }
 
 // RunSidecar runs a sidecar until ctx ends or a part of it fails, then stops it
@@ -95,6 +102,10 @@ func runSidecar(ctx context.Context, cfg config.Sidecar, opts Options) error {
 	if err := migrations.CheckContract(ctx, pool); err != nil {
 		return err
 	}
+	if opts.traces, err = newTraces(ctx, opts); err != nil {
+		return err
+	}
+	defer endTraces(ctx, opts.traces)
 	link, err := newLink(ctx, cfg, opts)
 	if err != nil {
 		return err
@@ -245,6 +256,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, orUnread(registerer), opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
+		Spans:  spans.New(opts.traces.TracerProvider()),
 		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.StartSlots(), Ceiling: cfg.Slots.Ceiling,
 		TokenRate: cfg.Tokens.Rate, TokenBurst: cfg.Tokens.Burst,

@@ -57,6 +57,7 @@ func runCommand(environ []string, run runFunc) *cobra.Command {
 			Version:    version.Get().Version,
 			Stdout:     cmd.OutOrStdout(),
 			UntilEmpty: untilEmpty,
+			Getenv:     func(name string) string { return variable(environ, name) },
 		}
 		opts.Hurry = hurry(cmd.Context())
 		if len(args) > 0 {

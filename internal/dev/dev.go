@@ -100,6 +100,7 @@ func (s *server) runBeside(ctx context.Context, postgres *postgres) error {
 	defer log.flush()
 	opts := app.Options{
 		Logger: s.logger(log), Version: s.opts.Version, Stdout: log, AppStarted: s.opts.AppStarted, Hurry: s.opts.Hurry,
+		Getenv: func(name string) string { return variable(s.opts.Environ, name) },
 	}
 	if len(s.opts.Command) == 0 {
 		return app.RunSidecar(ctx, s.cfg, opts)

@@ -64,8 +64,9 @@ func New(config Config) (*Dispatcher, error) {
 	inherited := environ[:0:0]
 	for _, variable := range environ {
 		// The sidecar's own configuration, its DSN with a password among it, is none of
-		// the command's business.
-		if !strings.HasPrefix(variable, "SCHED_") {
+		// the command's business, and neither is a trace that it may run in itself.
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "SCHED_") && !slices.Contains(traceHeaders(), strings.ToLower(name)) {
 			inherited = append(inherited, variable)
 		}
 	}
@@ -132,7 +133,7 @@ func (d *Dispatcher) outcome(task *dispatch.Task, state *os.ProcessState, stdout
 func (d *Dispatcher) completed(task *dispatch.Task, stdout *head) jobs.Outcome {
 	if stdout.dropped {
 		d.config.Logger.Warn("completed a task without its output: it is over the limit",
-			slog.Int64("task_id", task.ID), slog.String("kind", task.Kind), slog.Int64("max_response_bytes", d.config.MaxOutputBytes))
+			task.LogAttrs(), slog.Int64("max_response_bytes", d.config.MaxOutputBytes))
 		return jobs.Outcome{Kind: jobs.OutcomeComplete}
 	}
 	output := bytes.TrimSpace(stdout.data)
@@ -161,10 +162,18 @@ func variables(task *dispatch.Task) []string {
 	}
 	for name, value := range task.Headers {
 		// Values were checked when enqueueing; a NUL would end the variable.
-		variables = append(variables, "SCHED_HEADER_"+variableName(name)+"="+strings.ReplaceAll(value, "\x00", ""))
+		assignment := variableName(name) + "=" + strings.ReplaceAll(value, "\x00", "")
+		variables = append(variables, "SCHED_HEADER_"+assignment)
+		if slices.Contains(traceHeaders(), strings.ToLower(name)) {
+			variables = append(variables, assignment)
+		}
 	}
 	return variables
 }
+
+// traceHeaders are those that are variables of their own, by which OpenTelemetry passes
+// the context of a trace to a process.
+func traceHeaders() []string { return []string{"traceparent", "tracestate", "baggage"} }
 
 // variableName makes a header's name one of a variable: upper case, _ for what
 // is neither a letter nor a digit.

@@ -131,3 +131,12 @@ func zombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
+
+func TestTraceIsAVariableOfItsOwn(t *testing.T) {
+	t.Setenv("TRACEPARENT", "of the sidecar's own parent")
+	script := `printf '"%s %s %s"' "$TRACEPARENT" "$BAGGAGE" "$SCHED_HEADER_TRACEPARENT"`
+	require.JSONEq(t, `"  "`, string(shell(t, script).Dispatch(t.Context(), task()).Output))
+	traced := task()
+	traced.Headers = map[string]string{"traceparent": "00-1-2-01", "baggage": "task_id=7"}
+	require.JSONEq(t, `"00-1-2-01 task_id=7 00-1-2-01"`, string(shell(t, script).Dispatch(t.Context(), traced).Output))
+}

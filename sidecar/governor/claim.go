@@ -96,7 +96,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 			g.pilot.wake() // slots became free while this claim was under way
 		}
 	}
-	return g.begin(worker, rows, time.Now())
+	return g.begin(worker, rows, sent, time.Now())
 }
 
 // metered is how many of n tasks the tokens allow to be claimed now. When that is
@@ -326,7 +326,7 @@ func (g *Governor) owns(worker string) bool {
 
 // begin registers the claimed tasks as running and wraps them for River, as one
 // job: see group.
-func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) []*rivertype.JobRow {
+func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, sent, now time.Time) []*rivertype.JobRow {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -340,7 +340,7 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, now time.Time) 
 		return int(a.ID - b.ID)
 	})
 	g.countClaimed(rows, now)
-	members := &group{members: make([]*execution, len(rows))}
+	members := &group{members: make([]*execution, len(rows)), asked: sent}
 	members.left.Add(len(rows))
 	for i := range rows {
 		x := g.newExecution(worker, &rows[i], now)
@@ -434,7 +434,7 @@ func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 			return err
 		}
 		g.config.Logger.InfoContext(ctx, "task handed back: the answer to its claim was lost",
-			slog.Int64("task_id", row.ID), slog.Bool("written", result.Verdict == jobs.Settled))
+			slog.Int64("task_id", row.ID), slog.String("worker_id", worker), slog.Bool("written", result.Verdict == jobs.Settled))
 	}
 	g.claimInDoubt = len(rows) == most
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sidecar/spans"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
@@ -38,6 +39,7 @@ type execution struct {
 	ctx      context.Context //nolint:containedctx // lives as long as the attempt
 	cancel   context.CancelCauseFunc
 	accepted atomic.Bool
+	spans    *spans.Attempt    // nil: not traced
 	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task; nil where none are accepted
 	queue    string            // its whole name
 	series   taskSeries
@@ -56,6 +58,7 @@ type execution struct {
 type group struct {
 	members []*execution
 	left    sync.WaitGroup
+	asked   time.Time // when the claim's statement was sent
 }
 
 type leaseKey struct {
@@ -161,6 +164,7 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 // run dispatches the task, writes the outcome, and only then frees the slot.
 func (g *Governor) run(x *execution) {
 	defer g.release(x)
+	g.trace(x)
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	outcome := g.dispatch(x)
@@ -170,8 +174,15 @@ func (g *Governor) run(x *execution) {
 	g.settled(x, outcome, result, err)
 }
 
+// trace begins the attempt's spans, if it is traced. Exemplars find them by its context.
+func (g *Governor) trace(x *execution) {
+	x.spans = g.config.Spans.Begin(&x.task, x.group.asked, x.started)
+	x.ctx = x.spans.Context(x.ctx)
+}
+
 // start is run for a dispatcher that needs no goroutine for each task.
 func (g *Governor) start(x *execution, starter dispatch.Starter) {
+	g.trace(x)
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	if !g.owns(x.task.Lease.WorkerID) {
@@ -217,7 +228,7 @@ func (g *Governor) begun(x *execution, starter dispatch.Starter) (end func(cause
 
 // panicked is the outcome of an attempt whose dispatcher panicked.
 func (g *Governor) panicked(x *execution, recovered any) jobs.Outcome {
-	g.config.Logger.ErrorContext(x.ctx, "dispatcher panicked", slog.Int64("task_id", x.task.ID),
+	g.config.Logger.ErrorContext(x.ctx, "dispatcher panicked", x.task.LogAttrs(),
 		slog.Any("panic", recovered), slog.String("stack", string(debug.Stack())))
 	return jobs.Outcome{Kind: jobs.OutcomeRetry, Error: fmt.Sprintf("the sidecar's dispatcher panicked: %v", recovered)}
 }
@@ -253,6 +264,7 @@ func (g *Governor) release(x *execution) {
 // note learns from an outcome what it says of the app.
 func (g *Governor) note(x *execution, outcome jobs.Outcome) {
 	ended := time.Now()
+	x.spans.Outcome(&outcome)
 	g.metrics.observeDispatch(x, outcome.Kind, ended)
 	g.tally.outcome(ended, x.started, x.task.Deadline, &outcome)
 	switch {
@@ -289,6 +301,7 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 		return outcome
 	}
 	x.accepted.Store(true)
+	x.spans.Accepted()
 	select {
 	case outcome = <-x.later:
 		return outcome
@@ -297,7 +310,7 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 		if revoker, ok := g.config.Dispatcher.(Revoker); ok && !errors.Is(cause, errSettledByApp) {
 			if err := revoker.Revoke(context.WithoutCancel(ctx), &x.task, cause); err != nil {
 				g.config.Logger.WarnContext(ctx, "the app doesn't know that its accepted task is over",
-					slog.Int64("task_id", x.task.ID), slog.Any("error", err))
+					x.task.LogAttrs(), slog.Any("error", err))
 			}
 		}
 		return interrupted(cause, x)
@@ -337,6 +350,7 @@ func settlementOf(x *execution, outcome jobs.Outcome) jobs.Settlement {
 // settled notes what became of an outcome. It was written, however long the
 // database was away, or the shutdown ended first.
 func (g *Governor) settled(x *execution, outcome jobs.Outcome, result jobs.SettleResult, err error) {
+	x.spans.Settled(result, err)
 	if err == nil && result.Verdict == jobs.Settled && outcome.Error == "" {
 		g.metrics.observeSettled(x, outcome.Kind, result.State)
 	} else {
@@ -353,8 +367,7 @@ func (g *Governor) settled(x *execution, outcome jobs.Outcome, result jobs.Settl
 
 // settledOddly is settled for what is worth a word in the log.
 func (g *Governor) settledOddly(x *execution, outcome jobs.Outcome, result jobs.SettleResult, err error) {
-	log := g.config.Logger.With(slog.Int64("task_id", x.task.ID), slog.String("kind", x.task.Kind),
-		slog.Int("attempt", x.task.Attempt), slog.String("outcome", outcome.Kind.String()))
+	log := g.config.Logger.With(x.task.LogAttrs(), slog.String("outcome", outcome.Kind.String()))
 	switch {
 	case err != nil:
 		log.ErrorContext(g.settleCtx, "outcome not written; the task runs again after this worker's eviction", slog.Any("error", err))

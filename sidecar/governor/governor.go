@@ -18,6 +18,7 @@ import (
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
+	"github.com/sched-sidecar/sched/sidecar/spans"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	Logger     *slog.Logger
 	// Registerer takes the metrics. Nil: there are none, and nothing is measured of each task.
 	Registerer prometheus.Registerer
+
+	// Spans traces the attempts. Nil: nothing is traced.
+	Spans *spans.Tracer
 
 	// Load tells what the app uses of its cpu and memory (0 to 1), and its load
 	// (0 to 100); zeros for what isn't known. Optional.

@@ -403,7 +403,7 @@ func (d *Dispatcher) settleLate(ctx context.Context, key attemptKey, outcome job
 		defer cancel()
 		if err := d.late.SettleAccepted(ctx, key.taskID, lease, outcome); err != nil {
 			d.config.Logger.WarnContext(ctx, "a result came too late: nothing was changed",
-				slog.Int64("task_id", key.taskID), slog.Any("error", err))
+				slog.Int64("task_id", key.taskID), slog.String("worker_id", lease.WorkerID), slog.Any("error", err))
 		}
 	})
 	return nil

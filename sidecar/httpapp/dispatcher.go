@@ -124,8 +124,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, task *dispatch.Task) jobs.Out
 	}
 	if r.tooLong {
 		d.logger.WarnContext(ctx, "completed a task without its output: the response is over the limit",
-			slog.Int64("task_id", task.ID), slog.String("kind", task.Kind),
-			slog.Int("status", r.status), slog.Int64("max_response_bytes", d.maxBody))
+			task.LogAttrs(), slog.Int("status", r.status), slog.Int64("max_response_bytes", d.maxBody))
 	}
 	return outcomeOf(r, task.Kind, d.clock())
 }

@@ -1,0 +1,141 @@
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// The variables that are read here. The exporters read those of their endpoint, TLS,
+// headers, compression and timeouts, the provider those of the sampler and the queue,
+// all from the process' environment.
+const (
+	envDisabled       = "OTEL_SDK_DISABLED"
+	envExporter       = "OTEL_TRACES_EXPORTER"
+	envEndpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	envTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	envProtocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	envTracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+)
+
+const (
+	exporterOTLP = "otlp"
+	protocolGRPC = "grpc"
+	protocolHTTP = "http/protobuf"
+)
+
+// Config says who sends.
+type Config struct {
+	// Getenv reads a variable; mostly os.Getenv.
+	Getenv func(name string) string
+	// Service is the service.name where OTEL_SERVICE_NAME says none.
+	Service string
+	// Version and Instance are service.version and service.instance.id. Optional.
+	Version, Instance string
+	Logger            *slog.Logger
+}
+
+// Provider makes tracers whose spans are sent. Nil is one that traces nothing.
+type Provider struct {
+	provider *sdktrace.TracerProvider
+	exporter *exporter
+}
+
+// FromEnv returns a provider, or nil where the environment doesn't ask for traces that
+// can be sent. An error means that it asks for what can't be, and says what.
+func FromEnv(ctx context.Context, config Config) (*Provider, error) {
+	if !wanted(ctx, config) {
+		return nil, nil //nolint:nilnil // a nil provider is one that traces nothing
+	}
+	client, protocol, err := newExporter(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("traces (%s): %w", protocol, err)
+	}
+	attributes := []attribute.KeyValue{attribute.String("service.name", config.Service)}
+	if config.Version != "" {
+		attributes = append(attributes, attribute.String("service.version", config.Version))
+	}
+	if config.Instance != "" {
+		attributes = append(attributes, attribute.String("service.instance.id", config.Instance))
+	}
+	// The environment comes last: what it says counts.
+	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	wrapped := newWatched(client, config.Logger)
+	config.Logger.InfoContext(ctx, "sending traces", slog.String("protocol", protocol))
+	return &Provider{
+		exporter: wrapped,
+		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(wrapped), sdktrace.WithResource(described)),
+	}, nil
+}
+
+// wanted reports whether traces are to be sent: it is said so, or where to.
+func wanted(ctx context.Context, config Config) bool {
+	if disabled, _ := strconv.ParseBool(config.Getenv(envDisabled)); disabled {
+		return false
+	}
+	switch name := config.Getenv(envExporter); name {
+	case "":
+		return config.Getenv(envEndpoint) != "" || config.Getenv(envTracesEndpoint) != ""
+	case exporterOTLP:
+		return true
+	case "none":
+		return false
+	default:
+		// The variables may be meant for the app, with which they are shared.
+		config.Logger.WarnContext(ctx, "no traces are sent: this program knows otlp and none", slog.String(envKey, name))
+		return false
+	}
+}
+
+// envKey is envExporter as a key of the log.
+const envKey = "otel_traces_exporter"
+
+func newExporter(ctx context.Context, config Config) (client sdktrace.SpanExporter, protocol string, err error) {
+	protocol = config.Getenv(envTracesProtocol)
+	if protocol == "" {
+		protocol = config.Getenv(envProtocol)
+	}
+	switch strings.ToLower(protocol) {
+	case protocolGRPC:
+		client, err = otlptracegrpc.New(ctx)
+		return client, protocolGRPC, err
+	case "", protocolHTTP:
+		client, err = otlptracehttp.New(ctx)
+		return client, protocolHTTP, err
+	default:
+		return nil, protocol, fmt.Errorf("%s: this protocol isn't known; use %s or %s", envProtocol, protocolGRPC, protocolHTTP)
+	}
+}
+
+// TracerProvider is what makes tracers, or nil.
+func (p *Provider) TracerProvider() trace.TracerProvider {
+	if p == nil {
+		return nil
+	}
+	return p.provider
+}
+
+// Shutdown sends what is left until ctx ends. What isn't sent then is lost, and said in
+// the log.
+func (p *Provider) Shutdown(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	// An export under way would go on for its own timeout.
+	stop := context.AfterFunc(ctx, p.exporter.giveUp)
+	defer stop()
+	_ = p.provider.Shutdown(ctx) // the exporter tells what went wrong
+	p.exporter.close(ctx)
+}
