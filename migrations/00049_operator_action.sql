@@ -53,11 +53,7 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.config_change() IS 'Trigger: tells the sidecars to read their policy again.';
 
--- A row with a description is that of a migration: nobody's intervention.
-CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH ROW
-    WHEN (NEW.description = '')
-    EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
-COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds one.';
+-- Whoever adds one is logged from the last of these migrations on: what they add is nobody's intervention.
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW
     WHEN (OLD.value IS DISTINCT FROM NEW.value OR OLD.pinned IS DISTINCT FROM NEW.pinned)
     EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
@@ -433,6 +429,5 @@ DROP TRIGGER kind_operator_update ON sched.kind;
 DROP TRIGGER kind_operator_insert ON sched.kind;
 DROP TRIGGER setting_operator_delete ON sched.setting;
 DROP TRIGGER setting_operator_update ON sched.setting;
-DROP TRIGGER setting_operator_insert ON sched.setting;
 DROP FUNCTION sched.config_change();
 DROP FUNCTION sched.operator_change();

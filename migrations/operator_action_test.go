@@ -33,6 +33,7 @@ func TestChangesOfConfigurationAreLogged(t *testing.T) {
 		{"UPDATE sched.setting SET value = '500' WHERE key = 'max_pending'", `update setting max_pending {"value": 1000} -> {"value": 500}`},
 		{"UPDATE sched.setting SET pinned = true, value = '500' WHERE key = 'max_pending'", `update setting max_pending {"pinned": false} -> {"pinned": true}`},
 		{"INSERT INTO sched.setting (key, value) VALUES ('mine', '1')", `insert setting mine -> {"value": 1, "pinned": false}`},
+		{"INSERT INTO sched.setting (key, value, description) VALUES ('said', '1', 'what it is')", `insert setting said -> {"value": 1, "pinned": false}`},
 		{"DELETE FROM sched.setting WHERE key = 'mine'", `delete setting mine {"value": 1, "pinned": false} ->`},
 		{"INSERT INTO sched.kind (kind, rate) VALUES ('mail', 5)", `insert kind mail -> {"rate": 5, "pinned": false}`},
 		{"UPDATE sched.kind SET rate = NULL, timeout = '1 minute'", `update kind mail {"rate": 5, "timeout": null} -> {"rate": null, "timeout": "00:01:00"}`},

@@ -43,5 +43,5 @@ SCHED_DATABASE_URL_FILE names), DATABASE_URL or the PG* variables, in this order
 
 ` + schedExitCodesHelp
 
-	return root
+	return withVersion(root)
 }

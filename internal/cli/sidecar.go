@@ -36,6 +36,15 @@ Settings come from defaults, a YAML file, SCHED_* variables and flags; see
 
 ` + exitCodesHelp
 
+	return withVersion(root)
+}
+
+// withVersion gives a program the flag --version, which says what its command version does.
+func withVersion(root *cobra.Command) *cobra.Command {
+	root.Version = version.Get().String()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.Flags().Bool("version", false, "print which build this is") // cobra's own would also be -v
+
 	return root
 }
 
