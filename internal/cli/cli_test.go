@@ -84,6 +84,8 @@ func TestVersion(t *testing.T) {
 
 	require.Regexp(t, `^sched-sidecar \S+ \(.*go1\..*\)\n$`, runs(sidecarWith(), nil, "version").stdout)
 	require.Regexp(t, `^sched \S+ \(.*go1\..*\)\n$`, runs(schedCommand(nil), nil, "version").stdout)
+	require.Equal(t, runs(sidecarWith(), nil, "version"), runs(sidecarWith(), nil, "--version"))
+	require.Equal(t, runs(schedCommand(nil), nil, "version"), runs(schedCommand(nil), nil, "--version"))
 }
 
 func TestRunPassesConfigOn(t *testing.T) {
