@@ -20,12 +20,12 @@ func TestEverythingHasAComment(t *testing.T) {
 			SELECT 'pg_namespace'::regclass, oid, 0, 'schema ' || nspname FROM pg_namespace WHERE nspname = 'sched'
 			UNION ALL
 			SELECT 'pg_class'::regclass, oid, 0, 'relation ' || relname FROM pg_class
-			WHERE relnamespace = 'sched'::regnamespace AND (relkind IN ('r', 'v')
-				OR (relkind = 'i' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = pg_class.oid AND i.indisprimary)))
+			WHERE relnamespace = 'sched'::regnamespace AND (relkind IN ('r', 'p', 'v')
+				OR (relkind IN ('i', 'I') AND NOT relispartition AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = pg_class.oid AND i.indisprimary)))
 			UNION ALL
 			SELECT 'pg_class'::regclass, c.oid, a.attnum, 'column ' || c.relname || '.' || a.attname
 			FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-			WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'v')
+			WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
 			UNION ALL
 			SELECT 'pg_proc'::regclass, oid, 0, 'function ' || proname FROM pg_proc WHERE pronamespace = 'sched'::regnamespace
 			UNION ALL
@@ -53,7 +53,7 @@ func TestEveryFunctionHasTheSafeSearchPath(t *testing.T) {
 func TestTheAPIRunsWithTheOwnersRights(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	require.Equal(t, []string{"cancel", "complete", "contract_version", "count_waiting", "discover_queues", "drain_worker", "enqueue", "enqueue_many", "explain", "mark_schedule", "pressure", "pressure", "pressure_of_tasks", "retry", "run_due_schedule", "run_schedule"},
+	require.Equal(t, []string{"archive_months", "archive_tasks", "cancel", "complete", "contract_version", "count_waiting", "discover_queues", "drain_worker", "enqueue", "enqueue_many", "explain", "mark_schedule", "pressure", "pressure", "pressure_of_tasks", "retry", "run_due_schedule", "run_schedule"},
 		all[string](t, pool, `SELECT proname::text FROM pg_proc WHERE pronamespace = 'sched'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype ORDER BY 1`))
 }
 

@@ -157,7 +157,7 @@ func auditorFunctions() []string {
 
 // readOnlyTables are those that a sidecar has no business writing to.
 func readOnlyTables() []string {
-	return []string{"contract", "kind", "schedule", "setting", "goose_db_version", "river_migration"}
+	return []string{"contract", "kind", "schedule", "setting", "goose_db_version", "river_migration", "task_archive"}
 }
 
 // ownershipSQL lists the statements that give to the owner role what this login
@@ -191,7 +191,7 @@ ORDER BY o.kind = 'SCHEMA' DESC, o.kind, o.name`
 const grantsSQL = `
 WITH ns AS (SELECT oid, nspowner FROM pg_namespace WHERE nspname = 'sched'),
 object (kind, name, bare) AS (
-	SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text, c.relname
+	SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE CASE WHEN c.relispartition THEN 'PARTITION' ELSE 'TABLE' END END, c.oid::regclass::text, c.relname
 	FROM pg_class c JOIN ns ON ns.oid = c.relnamespace AND ns.nspowner = c.relowner WHERE c.relkind IN ('r', 'p', 'v', 'S')
 	UNION ALL
 	SELECT 'FUNCTION', p.oid::regprocedure::text, p.proname FROM pg_proc p JOIN ns ON ns.oid = p.pronamespace AND ns.nspowner = p.proowner
@@ -203,7 +203,7 @@ statement (step, text) AS (
 	SELECT 1, format('REVOKE ALL ON SCHEMA sched FROM PUBLIC, %I, %I, %I', @sidecar::text, @producer::text, @auditor::text)
 	UNION ALL
 	SELECT 1, format('REVOKE ALL ON %s %s FROM PUBLIC, %I, %I, %I',
-		CASE kind WHEN 'VIEW' THEN 'TABLE' ELSE kind END, name, @sidecar::text, @producer::text, @auditor::text)
+		CASE WHEN kind IN ('VIEW', 'PARTITION') THEN 'TABLE' ELSE kind END, name, @sidecar::text, @producer::text, @auditor::text)
 	FROM object
 	UNION ALL
 	SELECT 2, format('GRANT USAGE ON SCHEMA sched TO %I, %I, %I', @sidecar::text, @producer::text, @auditor::text)

@@ -56,6 +56,7 @@ CREATE TABLE sched.attempt_log (
     ended_at timestamp with time zone,
     outcome text NOT NULL,
     error text,
+    skipped integer DEFAULT 0 NOT NULL,
     CONSTRAINT attempt_log_pkey PRIMARY KEY (task_id, started_at),
     CONSTRAINT attempt_log_outcome_check CHECK ((outcome = ANY (ARRAY['retry'::text, 'snooze'::text, 'handback'::text, 'rescued'::text, 'completed'::text, 'cancelled'::text, 'discarded'::text])))
 );
@@ -352,6 +353,20 @@ CREATE TABLE sched.setting (
     updated_by text DEFAULT SESSION_USER NOT NULL,
     pinned boolean DEFAULT false NOT NULL,
     CONSTRAINT setting_pkey PRIMARY KEY (key),
+    CONSTRAINT setting_archive_fits CHECK (
+CASE
+    WHEN (key = 'archive_after_seconds'::text) THEN
+    CASE
+        WHEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,7}$'::text)) THEN ((((value)::text)::integer >= 10) AND (((value)::text)::integer <= 2592000))
+        ELSE false
+    END
+    WHEN (key = 'archive_keep_days'::text) THEN
+    CASE
+        WHEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,5}$'::text)) THEN ((((value)::text)::integer >= 1) AND (((value)::text)::integer <= 36500))
+        ELSE false
+    END
+    ELSE true
+END),
     CONSTRAINT setting_elastic_fits CHECK (
 CASE
     WHEN (key = 'elastic_profile'::text) THEN (value = ANY (ARRAY['"default"'::jsonb, '"compute"'::jsonb, '"memory"'::jsonb, '"realtime"'::jsonb]))
@@ -403,6 +418,32 @@ CASE key
     ELSE true
 END)
 );
+
+CREATE TABLE sched.task_archive (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    status sched.river_job_state NOT NULL,
+    start_time timestamp with time zone,
+    end_time timestamp with time zone NOT NULL,
+    worker_id text,
+    host text,
+    attempt smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    priority smallint NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    last_logged boolean NOT NULL,
+    args jsonb NOT NULL,
+    metadata jsonb NOT NULL,
+    errors jsonb[],
+    attempts jsonb,
+    attempted_by text[],
+    tags character varying(255)[] NOT NULL,
+    unique_key bytea,
+    unique_states bit(8),
+    CONSTRAINT task_archive_pkey PRIMARY KEY (id, end_time)
+) PARTITION BY RANGE (end_time);
 
 CREATE TABLE sched.topology_change (
     version bigint NOT NULL,
@@ -468,6 +509,10 @@ CREATE TABLE sched.worker (
     CONSTRAINT worker_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'draining'::text, 'done'::text, 'evicted'::text])))
 ) WITH (fillfactor=50);
 
+-- Partitions
+
+CREATE TABLE sched.task_archive_default PARTITION OF sched.task_archive DEFAULT;
+
 -- Sequences belong to their columns
 
 ALTER SEQUENCE sched.river_job_id_seq OWNED BY sched.river_job.id;
@@ -530,6 +575,175 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.archive_months(OUT made integer, OUT dropped integer, OUT waiting boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET lock_timeout TO '250ms'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    this_month timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
+    horizon    timestamptz := now() - make_interval(
+        days => coalesce((SELECT s.value::text::integer FROM sched.setting AS s WHERE s.key = 'archive_keep_days'), 90)
+    );
+    month      timestamp;
+    name       text;
+    from_time  timestamptz;
+    to_time    timestamptz;
+BEGIN
+    made := 0;
+    dropped := 0;
+    waiting := false;
+    FOR month IN SELECT g FROM generate_series(this_month - interval '1 month', this_month + interval '2 months', interval '1 month') AS g LOOP
+        name := 'task_archive_' || to_char(month, 'YYYY_MM');
+        from_time := month AT TIME ZONE 'UTC';
+        to_time := (month + interval '1 month') AT TIME ZONE 'UTC';
+        CONTINUE WHEN to_regclass('sched.' || name) IS NOT NULL OR to_time <= horizon;
+        BEGIN
+            -- One at a time; enqueues, claims and the archive itself go on.
+            LOCK TABLE sched.task_archive IN SHARE UPDATE EXCLUSIVE MODE;
+            CONTINUE WHEN to_regclass('sched.' || name) IS NOT NULL
+                OR EXISTS (SELECT FROM sched.task_archive_default AS d WHERE d.end_time >= from_time AND d.end_time < to_time);
+            EXECUTE format('CREATE TABLE sched.%I (LIKE sched.task_archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES)', name);
+            EXECUTE format('COMMENT ON TABLE sched.%I IS %L', name, 'Archived tasks that ended in ' || to_char(month, 'YYYY-MM') || ' (UTC).');
+            EXECUTE format('ALTER TABLE sched.task_archive ATTACH PARTITION sched.%I FOR VALUES FROM (%L) TO (%L)', name, from_time, to_time);
+            made := made + 1;
+        EXCEPTION WHEN lock_not_available THEN
+            waiting := true;
+        END;
+    END LOOP;
+
+    SELECT c.relname INTO name
+    FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'sched.task_archive'::regclass AND c.relname ~ '^task_archive_[0-9]{4}_[0-9]{2}$'
+        AND (to_timestamp(right(c.relname, 7), 'YYYY_MM')::timestamp + interval '1 month') AT TIME ZONE 'UTC' <= horizon
+    ORDER BY c.relname LIMIT 1;
+    IF name IS NOT NULL THEN
+        BEGIN
+            EXECUTE format('DROP TABLE sched.%I', name);
+            dropped := 1;
+        EXCEPTION WHEN lock_not_available THEN
+            waiting := true;
+        END;
+    END IF;
+    DELETE FROM sched.task_archive_default AS d
+    WHERE d.ctid = ANY (ARRAY(SELECT o.ctid FROM sched.task_archive_default AS o WHERE o.end_time < horizon LIMIT 10000 FOR UPDATE SKIP LOCKED));
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.archive_tasks(status sched.river_job_state, after timestamp with time zone, max integer, OUT moved integer, OUT seen integer, OUT last timestamp with time zone)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    horizon timestamptz := clock_timestamp() - make_interval(
+        secs => coalesce((SELECT s.value::text::integer FROM sched.setting AS s WHERE s.key = 'archive_after_seconds'), 900)
+    );
+    guarded timestamptz := clock_timestamp() - CASE archive_tasks.status WHEN 'discarded' THEN interval '7 days' ELSE interval '24 hours' END;
+    ids     bigint[];
+BEGIN
+    SELECT count(*), max(s.finalized_at), array_agg(s.id) FILTER (WHERE NOT s.holds) INTO seen, last, ids
+    FROM (
+        SELECT
+            j.id, j.finalized_at,
+            j.unique_key IS NOT NULL AND j.unique_states IS NOT NULL AND j.finalized_at > guarded
+            AND sched.river_job_state_in_bitmask(j.unique_states, j.state) AS holds
+        FROM sched.river_job AS j
+        WHERE j.state = archive_tasks.status AND j.finalized_at >= archive_tasks.after AND j.finalized_at <= horizon
+        ORDER BY j.finalized_at
+        LIMIT least(greatest(archive_tasks.max, 1), 10000)
+    ) AS s;
+    IF ids IS NULL THEN
+        moved := 0;
+        RETURN;
+    END IF;
+    -- The ids reach the statements through arrays: the planner then has no join to get wrong, however stale the statistics are.
+    WITH held AS MATERIALIZED (
+        SELECT j.id
+        FROM sched.river_job AS j
+        WHERE j.id = ANY (ids) AND j.state = archive_tasks.status AND j.finalized_at <= horizon
+        ORDER BY j.id
+        FOR UPDATE SKIP LOCKED
+    ),
+
+    gone AS (
+        DELETE FROM sched.river_job AS j WHERE j.id = ANY (ARRAY(SELECT h.id FROM held AS h)) RETURNING j.*
+    ),
+
+    logged AS (
+        DELETE FROM sched.attempt_log AS l WHERE l.task_id = ANY (ARRAY(SELECT h.id FROM held AS h)) RETURNING l.*
+    ),
+
+    story AS (
+        SELECT
+            l.task_id,
+            bool_or(l.started_at = g.attempted_at) AS last_logged,
+            jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+                'attempt', l.attempt, 'worker_id', l.worker_id, 'host', w.hostname, 'started_at', l.started_at, 'ended_at', l.ended_at,
+                'outcome', l.outcome, 'error', l.error, 'skipped', nullif(l.skipped, 0)
+            )) ORDER BY l.started_at) AS attempts
+        FROM logged AS l
+        JOIN gone AS g ON g.id = l.task_id
+        LEFT JOIN sched.worker AS w ON w.id = l.worker_id
+        GROUP BY l.task_id
+    ),
+
+    kept AS (
+        INSERT INTO sched.task_archive (
+            id, kind, queue, status, start_time, end_time, worker_id, host, attempt, max_attempts, priority, run_at, created_at, last_logged,
+            args, metadata, errors, attempts, attempted_by, tags, unique_key, unique_states
+        )
+        SELECT
+            g.id, g.kind, g.queue, g.state, g.attempted_at, g.finalized_at, g.attempted_by[cardinality(g.attempted_by)], w.hostname, g.attempt,
+            g.max_attempts, g.priority, g.scheduled_at, g.created_at, coalesce(s.last_logged, false),
+            g.args, g.metadata, g.errors, s.attempts, g.attempted_by, g.tags, g.unique_key, g.unique_states
+        FROM gone AS g
+        LEFT JOIN story AS s ON s.task_id = g.id
+        LEFT JOIN sched.worker AS w ON w.id = g.attempted_by[cardinality(g.attempted_by)]
+        ORDER BY g.finalized_at
+        RETURNING 1
+    )
+
+    SELECT count(*) INTO moved FROM kept;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.attempt_log_bound()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+    surplus integer := -100;
+    gone    bigint;
+BEGIN
+    SELECT surplus + count(*) INTO surplus FROM (SELECT FROM sched.attempt_log AS l WHERE l.task_id = NEW.task_id LIMIT 102) AS l;
+    IF surplus > 0 THEN
+        WITH removed AS (
+            DELETE FROM sched.attempt_log AS l
+            WHERE l.task_id = NEW.task_id AND l.started_at = ANY (ARRAY(
+                SELECT m.started_at FROM sched.attempt_log AS m WHERE m.task_id = NEW.task_id ORDER BY m.started_at OFFSET 50 LIMIT surplus
+            ))
+            RETURNING l.skipped
+        )
+        SELECT sum(r.skipped + 1) INTO gone FROM removed AS r;
+        UPDATE sched.attempt_log AS l SET skipped = l.skipped + gone
+        WHERE l.task_id = NEW.task_id AND l.started_at = (
+            SELECT m.started_at FROM sched.attempt_log AS m WHERE m.task_id = NEW.task_id ORDER BY m.started_at OFFSET 50 LIMIT 1
+        );
+    END IF;
+    RETURN NULL;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.canary_share(task_id bigint)
  RETURNS real
  LANGUAGE sql
@@ -550,10 +764,14 @@ DECLARE
 BEGIN
     SELECT j.state, j.queue INTO task FROM sched.river_job AS j WHERE j.id = cancel.task_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
+        SELECT a.status INTO task.state FROM sched.task_archive AS a WHERE a.id = cancel.task_id;
+        IF FOUND THEN
+            RETURN task.state;
+        END IF;
         RAISE EXCEPTION USING
             ERRCODE = 'SC404',
             MESSAGE = format('sched.cancel: there is no task %s', coalesce(cancel.task_id::text, 'NULL')),
-            HINT = 'pass the id that enqueue returned; tasks are deleted some time after they end';
+            HINT = 'pass the id that enqueue returned; tasks are deleted when they are older than the setting archive_keep_days';
     END IF;
     IF task.state IN ('completed', 'cancelled', 'discarded') THEN
         RETURN task.state;
@@ -1299,9 +1517,13 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'SC404',
             MESSAGE = format('sched.explain: there is no task %s', coalesce(explain.task_id::text, 'NULL')),
-            HINT = 'pass the id that enqueue returned; a task exists once its transaction has committed, and is deleted some time after it ended';
+            HINT = 'pass the id that enqueue returned; a task exists once its transaction has committed, and is deleted when it is older than the setting archive_keep_days';
     END IF;
-    SELECT left(j.metadata ->> 'cancel_attempted_at', 40) INTO asked FROM sched.river_job AS j WHERE j.id = explain.task_id;
+    SELECT left(m.metadata ->> 'cancel_attempted_at', 40) INTO asked
+    FROM (
+        SELECT j.metadata FROM sched.river_job AS j WHERE j.id = explain.task_id
+        UNION ALL SELECT a.metadata FROM sched.task_archive AS a WHERE a.id = explain.task_id
+    ) AS m;
     because := coalesce(': ' || sched.explain_error(task.error), '.');
 
     RETURN NEXT format('Task %s of kind %s is %s (queue %s, priority %s).', task.id, task.kind, task.status, task.queue, task.priority);
@@ -1333,6 +1555,9 @@ BEGIN
     RETURN QUERY SELECT a.line FROM sched.explain_attempts(task.id) AS a (line);
     IF task.status IN ('completed', 'cancelled', 'discarded') THEN
         RETURN QUERY SELECT sched.explain_taken(task.id, task.queue, task.worker_id);
+    END IF;
+    IF task.archived THEN
+        RETURN NEXT 'It is in the archive; sched.retry brings it back.';
     END IF;
     RETURN NEXT format('It was enqueued at %s by %s.', sched.explain_time(task.created_at), CASE
         WHEN task.enqueued_by IS NULL THEN 'a River client'
@@ -2344,8 +2569,8 @@ DECLARE
     story text;
 BEGIN
     claim := sched.parse_lease(refuse_lease.lease);
-    SELECT j.state, j.attempted_at, j.finalized_at, j.attempted_by[cardinality(j.attempted_by)] AS worker_id INTO task
-    FROM sched.river_job AS j WHERE j.id = refuse_lease.task_id;
+    SELECT t.status AS state, t.start_time AS attempted_at, t.end_time AS finalized_at, t.worker_id INTO task
+    FROM sched.task AS t WHERE t.id = refuse_lease.task_id;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING
             ERRCODE = 'SC404',
@@ -2378,15 +2603,21 @@ CREATE OR REPLACE FUNCTION sched.retry(task_id bigint)
 AS $function$
 #variable_conflict use_column
 DECLARE
-    task  record;
-    other bigint;
+    task   record;
+    states bit(8);
+    other  bigint;
 BEGIN
     SELECT j.* INTO task FROM sched.river_job AS j WHERE j.id = retry.task_id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        states := sched.unarchive_task(retry.task_id);
+        -- Looked for again in any case: another may just have brought it back.
+        SELECT j.* INTO task FROM sched.river_job AS j WHERE j.id = retry.task_id FOR NO KEY UPDATE;
+    END IF;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING
             ERRCODE = 'SC404',
             MESSAGE = format('sched.retry: there is no task %s', coalesce(retry.task_id::text, 'NULL')),
-            HINT = 'pass the id that enqueue returned; tasks are deleted some time after they end';
+            HINT = 'pass the id that enqueue returned; tasks are deleted when they are older than the setting archive_keep_days';
     ELSIF task.state = 'running' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'SC423',
@@ -2408,6 +2639,7 @@ BEGIN
             max_attempts = greatest(j.max_attempts, j.attempt + 1),
             finalized_at = NULL,
             scheduled_at = now(),
+            unique_states = coalesce(states, j.unique_states),
             metadata = j.metadata - '{cancel_attempted_at,sched:lost,output}'::text[]
         WHERE j.id = retry.task_id;
     EXCEPTION WHEN unique_violation THEN
@@ -2633,6 +2865,46 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.unarchive_task(task_id bigint)
+ RETURNS bit
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+DECLARE
+    states bit(8);
+BEGIN
+    WITH back AS (
+        DELETE FROM sched.task_archive AS a WHERE a.id = unarchive_task.task_id RETURNING a.*
+    ),
+
+    logged AS (
+        INSERT INTO sched.attempt_log (task_id, attempt, worker_id, started_at, ended_at, outcome, error, skipped)
+        SELECT b.id, e.attempt, e.worker_id, e.started_at, e.ended_at, e.outcome, e.error, coalesce(e.skipped, 0)
+        FROM back AS b
+        CROSS JOIN LATERAL jsonb_to_recordset(b.attempts) AS e (
+            attempt smallint, worker_id text, started_at timestamptz, ended_at timestamptz, outcome text, error text, skipped integer
+        )
+        ON CONFLICT DO NOTHING
+    ),
+
+    inserted AS (
+        INSERT INTO sched.river_job (
+            id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority, args, attempted_by, errors, kind,
+            metadata, queue, tags, unique_key
+        )
+        SELECT
+            b.id, b.status, b.attempt, b.max_attempts, b.start_time, b.created_at, b.end_time, b.run_at, b.priority, b.args, b.attempted_by,
+            b.errors, b.kind, b.metadata, b.queue, b.tags, b.unique_key
+        FROM back AS b
+    )
+
+    SELECT b.unique_states INTO states FROM back AS b;
+    RETURN states;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.wake_queue(queue text, task_id bigint DEFAULT NULL::bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -2688,6 +2960,12 @@ CREATE INDEX sched_river_job_batch ON sched.river_job USING btree (((metadata ->
 CREATE INDEX sched_river_job_due ON sched.river_job USING btree (scheduled_at, id) WHERE (state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state]));
 CREATE INDEX sched_river_job_status_start ON sched.river_job USING btree (state, attempted_at);
 CREATE INDEX schedule_next_index ON sched.schedule USING btree (next_run_at) WHERE ((NOT paused) AND (error IS NULL));
+CREATE INDEX task_archive_again_index ON sched.task_archive USING btree (end_time) WHERE (COALESCE(cardinality(attempted_by), 0) > 1);
+CREATE INDEX task_archive_batch_index ON sched.task_archive USING btree (((metadata ->> 'sched:batch'::text))) WHERE ((metadata ->> 'sched:batch'::text) IS NOT NULL);
+CREATE INDEX task_archive_end_index ON sched.task_archive USING btree (end_time);
+CREATE INDEX task_archive_failed_index ON sched.task_archive USING btree (end_time) WHERE (status <> 'completed'::sched.river_job_state);
+CREATE INDEX task_archive_status_start_index ON sched.task_archive USING btree (status, start_time);
+CREATE INDEX task_archive_worker_index ON sched.task_archive USING btree (worker_id, start_time);
 CREATE INDEX topology_change_at_index ON sched.topology_change USING btree (at);
 
 -- Views
@@ -2735,8 +3013,61 @@ CREATE VIEW sched.task AS
         CASE
             WHEN (j.metadata ->> 'sched:timeout_ms'::text) ~ '^[0-9]{1,12}$'::text THEN ((j.metadata ->> 'sched:timeout_ms'::text)::bigint)::double precision * '00:00:00.001'::interval
             ELSE NULL::interval
-        END AS timeout
-   FROM sched.river_job j;
+        END AS timeout,
+    ( SELECT w.hostname
+           FROM sched.worker w
+          WHERE w.id = j.attempted_by[cardinality(j.attempted_by)]) AS host,
+    COALESCE(cardinality(j.attempted_by), 0) AS claims,
+    false AS archived
+   FROM sched.river_job j
+UNION ALL
+ SELECT a.id,
+    a.kind,
+    a.queue,
+    a.status,
+    a.start_time,
+    a.end_time,
+    a.worker_id,
+    a.attempt::integer AS attempt,
+    a.max_attempts::integer AS max_attempts,
+    a.priority::integer AS priority,
+    a.run_at,
+    a.created_at,
+    a.args,
+    a.metadata -> 'output'::text AS output,
+        CASE
+            WHEN a.status <> 'completed'::sched.river_job_state THEN a.errors[cardinality(a.errors)] ->> 'error'::text
+            ELSE NULL::text
+        END AS error,
+        CASE
+            WHEN jsonb_typeof(a.metadata -> 'sched:selector'::text) = 'object'::text THEN a.metadata -> 'sched:selector'::text
+            ELSE '{}'::jsonb
+        END AS selector,
+    COALESCE(a.metadata ->> 'sched:protocol'::text, 'any'::text) AS protocol,
+    a.metadata ->> 'sched:batch'::text AS batch,
+    a.metadata ->> 'sched:key'::text AS unique_key,
+        CASE
+            WHEN jsonb_typeof(a.metadata -> 'sched:headers'::text) = 'object'::text THEN a.metadata -> 'sched:headers'::text
+            ELSE '{}'::jsonb
+        END AS headers,
+        CASE
+            WHEN (a.metadata ->> 'sched:lost'::text) ~ '^[0-9]{1,9}$'::text THEN (a.metadata ->> 'sched:lost'::text)::integer
+            ELSE 0
+        END AS lost,
+        CASE
+            WHEN (a.metadata ->> 'snoozes'::text) ~ '^[0-9]{1,9}$'::text THEN (a.metadata ->> 'snoozes'::text)::integer
+            ELSE 0
+        END AS snoozes,
+    a.metadata #>> '{sched:by,user}'::text[] AS enqueued_by,
+    NULLIF(a.metadata #>> '{sched:by,app}'::text[], ''::text) AS enqueued_app,
+        CASE
+            WHEN (a.metadata ->> 'sched:timeout_ms'::text) ~ '^[0-9]{1,12}$'::text THEN ((a.metadata ->> 'sched:timeout_ms'::text)::bigint)::double precision * '00:00:00.001'::interval
+            ELSE NULL::interval
+        END AS timeout,
+    a.host,
+    COALESCE(cardinality(a.attempted_by), 0) AS claims,
+    true AS archived
+   FROM sched.task_archive a;
 
 CREATE VIEW sched.attempt AS
  SELECT l.task_id,
@@ -2745,7 +3076,11 @@ CREATE VIEW sched.attempt AS
     l.started_at AS start_time,
     l.ended_at AS end_time,
     l.outcome,
-    l.error
+    l.error,
+    l.skipped,
+    ( SELECT w.hostname
+           FROM sched.worker w
+          WHERE w.id = l.worker_id) AS host
    FROM sched.attempt_log l
 UNION ALL
  SELECT j.id AS task_id,
@@ -2763,11 +3098,43 @@ UNION ALL
         CASE
             WHEN j.state <> 'completed'::sched.river_job_state AND (j.errors[cardinality(j.errors)] ->> 'attempt'::text) = j.attempt::text THEN j.errors[cardinality(j.errors)] ->> 'error'::text
             ELSE NULL::text
-        END AS error
+        END AS error,
+    0 AS skipped,
+    ( SELECT w.hostname
+           FROM sched.worker w
+          WHERE w.id = j.attempted_by[cardinality(j.attempted_by)]) AS host
    FROM sched.river_job j
   WHERE j.attempted_at IS NOT NULL AND NOT (EXISTS ( SELECT
            FROM sched.attempt_log l
-          WHERE l.task_id = j.id AND l.started_at = j.attempted_at));
+          WHERE l.task_id = j.id AND l.started_at = j.attempted_at))
+UNION ALL
+ SELECT a.id AS task_id,
+    a.attempt::integer AS attempt,
+    a.worker_id,
+    a.start_time,
+    a.end_time,
+    a.status::text AS outcome,
+        CASE
+            WHEN a.status <> 'completed'::sched.river_job_state AND (a.errors[cardinality(a.errors)] ->> 'attempt'::text) = a.attempt::text THEN a.errors[cardinality(a.errors)] ->> 'error'::text
+            ELSE NULL::text
+        END AS error,
+    0 AS skipped,
+    a.host
+   FROM sched.task_archive a
+  WHERE a.start_time IS NOT NULL AND NOT a.last_logged
+UNION ALL
+ SELECT a.id AS task_id,
+    e.attempt,
+    e.worker_id,
+    e.started_at AS start_time,
+    e.ended_at AS end_time,
+    e.outcome,
+    e.error,
+    COALESCE(e.skipped, 0) AS skipped,
+    e.host
+   FROM sched.task_archive a
+     CROSS JOIN LATERAL jsonb_to_recordset(a.attempts) e(attempt integer, worker_id text, started_at timestamp with time zone, ended_at timestamp with time zone, outcome text, error text, skipped integer, host text)
+  WHERE a.attempts IS NOT NULL;
 
 CREATE VIEW sched.batch AS
  SELECT b.batch,
@@ -2784,21 +3151,31 @@ CREATE VIEW sched.batch AS
     ((b.completed + b.cancelled + b.discarded)::double precision / b.total::double precision)::real AS progress,
     b.first_created,
     b.last_ended
-   FROM ( SELECT j.metadata ->> 'sched:batch'::text AS batch,
+   FROM ( SELECT u.batch,
             count(*) AS total,
-            count(*) FILTER (WHERE j.state = 'available'::sched.river_job_state) AS available,
-            count(*) FILTER (WHERE j.state = 'scheduled'::sched.river_job_state) AS scheduled,
-            count(*) FILTER (WHERE j.state = 'running'::sched.river_job_state) AS running,
-            count(*) FILTER (WHERE j.state = 'retryable'::sched.river_job_state) AS retryable,
-            count(*) FILTER (WHERE j.state = 'pending'::sched.river_job_state) AS pending,
-            count(*) FILTER (WHERE j.state = 'completed'::sched.river_job_state) AS completed,
-            count(*) FILTER (WHERE j.state = 'cancelled'::sched.river_job_state) AS cancelled,
-            count(*) FILTER (WHERE j.state = 'discarded'::sched.river_job_state) AS discarded,
-            min(j.created_at) AS first_created,
-            max(j.finalized_at) AS last_ended
-           FROM sched.river_job j
-          WHERE (j.metadata ->> 'sched:batch'::text) IS NOT NULL
-          GROUP BY (j.metadata ->> 'sched:batch'::text)) b;
+            count(*) FILTER (WHERE u.state = 'available'::sched.river_job_state) AS available,
+            count(*) FILTER (WHERE u.state = 'scheduled'::sched.river_job_state) AS scheduled,
+            count(*) FILTER (WHERE u.state = 'running'::sched.river_job_state) AS running,
+            count(*) FILTER (WHERE u.state = 'retryable'::sched.river_job_state) AS retryable,
+            count(*) FILTER (WHERE u.state = 'pending'::sched.river_job_state) AS pending,
+            count(*) FILTER (WHERE u.state = 'completed'::sched.river_job_state) AS completed,
+            count(*) FILTER (WHERE u.state = 'cancelled'::sched.river_job_state) AS cancelled,
+            count(*) FILTER (WHERE u.state = 'discarded'::sched.river_job_state) AS discarded,
+            min(u.created_at) AS first_created,
+            max(u.finalized_at) AS last_ended
+           FROM ( SELECT j.metadata ->> 'sched:batch'::text AS batch,
+                    j.state,
+                    j.created_at,
+                    j.finalized_at
+                   FROM sched.river_job j
+                UNION ALL
+                 SELECT a.metadata ->> 'sched:batch'::text,
+                    a.status,
+                    a.created_at,
+                    a.end_time
+                   FROM sched.task_archive a) u
+          WHERE u.batch IS NOT NULL
+          GROUP BY u.batch) b;
 
 CREATE VIEW sched.decisions AS
  SELECT d.id,
@@ -2890,6 +3267,30 @@ CREATE VIEW sched.queues AS
            FROM sched.fleet l) f
      LEFT JOIN sched.river_queue r ON r.name = q.name;
 
+CREATE VIEW sched.workers AS
+ SELECT w.id,
+    w.hostname,
+    w.version,
+    w.app_url,
+    w.labels,
+    w.queues,
+    w.kinds,
+    w.protocols,
+    w.state,
+    w.health,
+    w.running,
+    w.slots,
+    w.ceiling,
+    w.cpu,
+    w.mem,
+    w.load_percent,
+    w.rtt_ms,
+    w.started_at,
+    w.heartbeat_at,
+    w.ended_at,
+    w.reason
+   FROM sched.worker w;
+
 CREATE VIEW sched.fleet_demand AS
  WITH live AS (
          SELECT w.state = 'draining'::text AS draining,
@@ -2969,6 +3370,7 @@ CREATE VIEW sched.fleet_demand AS
 
 -- Triggers
 
+CREATE TRIGGER attempt_log_bound AFTER INSERT ON sched.attempt_log FOR EACH ROW EXECUTE FUNCTION sched.attempt_log_bound();
 CREATE TRIGGER canary_config AFTER UPDATE OF percent, workers ON sched.canary FOR EACH ROW WHEN (old.percent <> new.percent OR (old.workers = 0) <> (new.workers = 0)) EXECUTE FUNCTION sched.config_change();
 CREATE TRIGGER canary_operator_delete AFTER DELETE ON sched.canary FOR EACH ROW EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
 CREATE TRIGGER canary_operator_insert AFTER INSERT ON sched.canary FOR EACH ROW EXECUTE FUNCTION sched.operator_change('canary', 'queue', 'percent,state,steps,hold,max_p95_ms,max_error_points,max_cpu_points,abort_error_percent');
@@ -3023,7 +3425,7 @@ COMMENT ON COLUMN sched.assignments.health IS 'Its health: good, strained or ove
 COMMENT ON COLUMN sched.assignments.running IS 'Tasks that it runs.';
 COMMENT ON COLUMN sched.assignments.slots IS 'Tasks that it may run at once now.';
 COMMENT ON COLUMN sched.assignments.ceiling IS 'Tasks that it may run at once at most.';
-COMMENT ON VIEW sched.attempt IS 'Every attempt of every task: earlier ones from the log, the latest from the task itself. By task_id it reads two primary keys.';
+COMMENT ON VIEW sched.attempt IS 'Every attempt of every task, archived or not: earlier ones from the log, the latest from the task itself. By task_id it reads primary keys.';
 COMMENT ON COLUMN sched.attempt.task_id IS 'Id of the task.';
 COMMENT ON COLUMN sched.attempt.attempt IS 'Number of the attempt, from 1; one that a snooze or hand-back ended is counted again.';
 COMMENT ON COLUMN sched.attempt.worker_id IS 'Worker that held the task; see sched.worker.';
@@ -3031,6 +3433,8 @@ COMMENT ON COLUMN sched.attempt.start_time IS 'When it was claimed.';
 COMMENT ON COLUMN sched.attempt.end_time IS 'When it was settled; NULL while it runs.';
 COMMENT ON COLUMN sched.attempt.outcome IS 'retry, snooze, handback, rescued, completed, cancelled or discarded; NULL while it runs.';
 COMMENT ON COLUMN sched.attempt.error IS 'What went wrong, if anything did.';
+COMMENT ON COLUMN sched.attempt.skipped IS 'Attempts between the one before and this one that were not kept: of a task with more than 100, the first and the last 50 are.';
+COMMENT ON COLUMN sched.attempt.host IS 'Machine of that worker; NULL if it is not known any more.';
 COMMENT ON TABLE sched.attempt_log IS 'Attempts that were not the last of their task; the last one is in the task''s own row. Read it through sched.attempt.';
 COMMENT ON COLUMN sched.attempt_log.task_id IS 'Id of the task. No foreign key: tasks are deleted before their log is swept.';
 COMMENT ON COLUMN sched.attempt_log.attempt IS 'Number of the attempt, from 1; a snooze or hand-back does not spend it, so a number can occur again.';
@@ -3039,8 +3443,9 @@ COMMENT ON COLUMN sched.attempt_log.started_at IS 'When the task was claimed (at
 COMMENT ON COLUMN sched.attempt_log.ended_at IS 'When the attempt was settled.';
 COMMENT ON COLUMN sched.attempt_log.outcome IS 'retry, snooze, handback or rescued; completed, cancelled or discarded when somebody ran an ended task again with sched.retry.';
 COMMENT ON COLUMN sched.attempt_log.error IS 'What went wrong, if anything did.';
+COMMENT ON COLUMN sched.attempt_log.skipped IS 'Attempts between the one before and this one that were left out: of a task with more than 100, the first and the last 50 are kept.';
 COMMENT ON INDEX sched.attempt_log_ended_index IS 'Attempts that are old, or ended in a span of time.';
-COMMENT ON VIEW sched.batch IS 'Progress of each batch over the tasks that still exist. batch = ... is served by an index.';
+COMMENT ON VIEW sched.batch IS 'Progress of each batch, its archived tasks included. batch = ... is served by an index.';
 COMMENT ON COLUMN sched.batch.batch IS 'Name of the batch.';
 COMMENT ON COLUMN sched.batch.total IS 'Tasks in it.';
 COMMENT ON COLUMN sched.batch.available IS 'Tasks that wait for a worker.';
@@ -3303,7 +3708,7 @@ COMMENT ON COLUMN sched.setting.description IS 'What it does, in which unit and 
 COMMENT ON COLUMN sched.setting.updated_at IS 'When the value was last changed.';
 COMMENT ON COLUMN sched.setting.updated_by IS 'Login role that last changed it.';
 COMMENT ON COLUMN sched.setting.pinned IS 'An operator''s value: sched apply never changes it.';
-COMMENT ON VIEW sched.task IS 'One row per task. status = ... with or without a bound on start_time, and batch = ..., are served by an index.';
+COMMENT ON VIEW sched.task IS 'One row per task, archived or not. id, status = ... with or without a bound on start_time, and batch = ..., are served by indexes; so is a bound on end_time together with status IN (completed, cancelled, discarded).';
 COMMENT ON COLUMN sched.task.id IS 'Id that enqueue returned.';
 COMMENT ON COLUMN sched.task.kind IS 'Kind of task: which handler of the app runs it.';
 COMMENT ON COLUMN sched.task.queue IS 'Queue, derived from the name given, selector and protocol.';
@@ -3329,6 +3734,39 @@ COMMENT ON COLUMN sched.task.snoozes IS 'Times it was put off.';
 COMMENT ON COLUMN sched.task.enqueued_by IS 'Login role that enqueued it; NULL if a River client did.';
 COMMENT ON COLUMN sched.task.enqueued_app IS 'application_name of that connection.';
 COMMENT ON COLUMN sched.task.timeout IS 'Time that an attempt may take; NULL for the sidecar''s default.';
+COMMENT ON COLUMN sched.task.host IS 'Machine of that worker; NULL if it is not known any more.';
+COMMENT ON COLUMN sched.task.claims IS 'Times it was claimed, snoozes and hand-backs included; counted up to 100. Above 1: it ran more than once.';
+COMMENT ON COLUMN sched.task.archived IS 'Whether it has left the hot table for the archive.';
+COMMENT ON TABLE sched.task_archive IS 'Finished tasks that have left river_job, a partition for each month (UTC) of their end. Read it through sched.task and sched.attempt. Kept for the setting archive_keep_days.';
+COMMENT ON COLUMN sched.task_archive.id IS 'Id of the task.';
+COMMENT ON COLUMN sched.task_archive.kind IS 'Kind.';
+COMMENT ON COLUMN sched.task_archive.queue IS 'Queue.';
+COMMENT ON COLUMN sched.task_archive.status IS 'completed, cancelled or discarded.';
+COMMENT ON COLUMN sched.task_archive.start_time IS 'When its last attempt was claimed (river_job.attempted_at); NULL: never.';
+COMMENT ON COLUMN sched.task_archive.end_time IS 'When it ended (river_job.finalized_at).';
+COMMENT ON COLUMN sched.task_archive.worker_id IS 'Worker of its last attempt.';
+COMMENT ON COLUMN sched.task_archive.host IS 'Machine of that worker; NULL: it was not known any more.';
+COMMENT ON COLUMN sched.task_archive.attempt IS 'Attempts spent.';
+COMMENT ON COLUMN sched.task_archive.max_attempts IS 'Attempts that it had.';
+COMMENT ON COLUMN sched.task_archive.priority IS 'Priority.';
+COMMENT ON COLUMN sched.task_archive.run_at IS 'Time from which it might run (river_job.scheduled_at).';
+COMMENT ON COLUMN sched.task_archive.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN sched.task_archive.last_logged IS 'Whether its last attempt is among attempts: it ended by itself before the task did.';
+COMMENT ON COLUMN sched.task_archive.args IS 'Arguments.';
+COMMENT ON COLUMN sched.task_archive.metadata IS 'As in river_job: output, batch, who enqueued it and the rest.';
+COMMENT ON COLUMN sched.task_archive.errors IS 'As in river_job.';
+COMMENT ON COLUMN sched.task_archive.attempts IS 'Its rows of attempt_log, in order, with the machine of each worker; NULL: none.';
+COMMENT ON COLUMN sched.task_archive.attempted_by IS 'Workers that claimed it, the last 100.';
+COMMENT ON COLUMN sched.task_archive.tags IS 'As in river_job.';
+COMMENT ON COLUMN sched.task_archive.unique_key IS 'As in river_job.';
+COMMENT ON COLUMN sched.task_archive.unique_states IS 'As in river_job.';
+COMMENT ON INDEX sched.task_archive_again_index IS 'What ran more than once: the predicate is that of sched.task.claims > 1.';
+COMMENT ON INDEX sched.task_archive_batch_index IS 'sched.task and sched.batch by batch.';
+COMMENT ON TABLE sched.task_archive_default IS 'Archived tasks of months without a partition: normally none.';
+COMMENT ON INDEX sched.task_archive_end_index IS 'Tasks that ended in a span of time.';
+COMMENT ON INDEX sched.task_archive_failed_index IS 'What failed or was cancelled in a span of time.';
+COMMENT ON INDEX sched.task_archive_status_start_index IS 'sched.task by status and start_time, as in river_job.';
+COMMENT ON INDEX sched.task_archive_worker_index IS 'What ran on a worker, and when.';
 COMMENT ON VIEW sched.topology IS 'The fleet as the newest version of its topology has it, one row per worker.';
 COMMENT ON COLUMN sched.topology.version IS 'Version.';
 COMMENT ON COLUMN sched.topology.taken_at IS 'When it was last seen so.';
@@ -3386,11 +3824,37 @@ COMMENT ON COLUMN sched.worker.forecast IS 'Tasks a second that it expects.';
 COMMENT ON COLUMN sched.worker.score IS 'Joint score of cpu, memory and what waits, 0 to 1.';
 COMMENT ON COLUMN sched.worker.scale_out IS 'It should have more slots and has no cpu or memory for them: the fleet needs more workers.';
 COMMENT ON COLUMN sched.worker.elastic_reason IS 'What decided about its slots last: demand, joint, shed, push-back, cooldown, frozen, hold or stale.';
+COMMENT ON VIEW sched.workers IS 'The registrations of sidecars: those that live, and those that ended in the last 7 days.';
+COMMENT ON COLUMN sched.workers.id IS 'Random id of this registration.';
+COMMENT ON COLUMN sched.workers.hostname IS 'Machine that the sidecar runs on.';
+COMMENT ON COLUMN sched.workers.version IS 'Version of the sidecar.';
+COMMENT ON COLUMN sched.workers.app_url IS 'Where the sidecar reaches its app.';
+COMMENT ON COLUMN sched.workers.labels IS 'Labels that selectors are matched with.';
+COMMENT ON COLUMN sched.workers.queues IS 'Base names of the queues it is narrowed to; NULL: all.';
+COMMENT ON COLUMN sched.workers.kinds IS 'Kinds it is narrowed to; NULL: all.';
+COMMENT ON COLUMN sched.workers.protocols IS 'Protocols that its app speaks.';
+COMMENT ON COLUMN sched.workers.state IS 'pending, active, draining, done or evicted.';
+COMMENT ON COLUMN sched.workers.health IS 'good, strained or overloaded.';
+COMMENT ON COLUMN sched.workers.running IS 'Tasks that it runs.';
+COMMENT ON COLUMN sched.workers.slots IS 'Tasks that it may run at once now.';
+COMMENT ON COLUMN sched.workers.ceiling IS 'Tasks that it may run at once at most.';
+COMMENT ON COLUMN sched.workers.cpu IS 'CPU use of the app, 0 to 1.';
+COMMENT ON COLUMN sched.workers.mem IS 'Memory use of the app, 0 to 1.';
+COMMENT ON COLUMN sched.workers.load_percent IS 'Resource load of the app, 0 to 100.';
+COMMENT ON COLUMN sched.workers.rtt_ms IS 'Round trip to the database in milliseconds.';
+COMMENT ON COLUMN sched.workers.started_at IS 'When it registered.';
+COMMENT ON COLUMN sched.workers.heartbeat_at IS 'Last heartbeat, by the clock of the database.';
+COMMENT ON COLUMN sched.workers.ended_at IS 'When it ended or was evicted; NULL while it lives.';
+COMMENT ON COLUMN sched.workers.reason IS 'Why it is in this state.';
+COMMENT ON CONSTRAINT setting_archive_fits ON sched.setting IS 'A value that the leader could not use would stop the archive.';
 COMMENT ON CONSTRAINT setting_elastic_fits ON sched.setting IS 'Weights are 0 or more and together 1 (0.001 more or less); the other elastic settings are in their ranges.';
 COMMENT ON CONSTRAINT setting_routing_fits ON sched.setting IS 'A value that the leader or an enqueue could not use would stop it.';
 COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
 COMMENT ON FUNCTION sched.add_queue(text,text,jsonb,text) IS 'Internal: makes the row of a queue without waiting for anybody; says whether it is there.';
 COMMENT ON FUNCTION sched.admit(text,sched.new_task) IS 'Internal: lets a new task of a queue under pressure pass, makes it due later, or raises SC429.';
+COMMENT ON FUNCTION sched.archive_months() IS 'Internal: makes partitions of the archive ahead, and drops those that are too old. By the leader.';
+COMMENT ON FUNCTION sched.archive_tasks(sched.river_job_state,timestamp with time zone,integer) IS 'Internal: moves finished tasks from river_job to the archive. By the leader.';
+COMMENT ON FUNCTION sched.attempt_log_bound() IS 'Trigger: keeps the first and the last 50 logged attempts of a task.';
 COMMENT ON FUNCTION sched.canary_share(bigint) IS 'Where a task stands among its queue''s tasks, 0 to below 100, by its id: below the canary''s percentage it is the canary''s.';
 COMMENT ON FUNCTION sched.cancel(bigint) IS 'Cancels a task: at once if it waits, through its sidecar if it runs. Returns the status after it. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.claim_lanes(text,integer,text[],text[],double precision,integer,integer,text[],integer[],text[],bigint[],bigint[],bigint[],bigint[],real[],real[]) IS 'For sidecars: claims where limits, left-out kinds or canaries are in play, from marked lanes of queues, and reports on these.';
@@ -3443,8 +3907,10 @@ COMMENT ON FUNCTION sched.schedule_changed() IS 'Trigger of sched.schedule: clea
 COMMENT ON FUNCTION sched.schedule_task(sched.schedule,timestamp with time zone) IS 'Internal: enqueues a schedule''s task.';
 COMMENT ON FUNCTION sched.setting_stamp() IS 'Trigger of sched.setting and sched.kind: who changed a row, and when.';
 COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: message and hint of the first argument of a task that is refused, or NULL.';
+COMMENT ON FUNCTION sched.unarchive_task(bigint) IS 'Internal: brings an archived task back.';
 COMMENT ON FUNCTION sched.wake_queue(text,bigint) IS 'Internal: wakes whom the leader named for a queue: one sidecar, all or none.';
 COMMENT ON FUNCTION sched.worker_moved() IS 'Trigger: a worker''s state goes forward only, and each move counts state_version up.';
+COMMENT ON TRIGGER attempt_log_bound ON sched.attempt_log IS 'Bounds the log of a task.';
 COMMENT ON TRIGGER canary_config ON sched.canary IS 'Tells the sidecars when the share that holds changes, by the leader too.';
 COMMENT ON TRIGGER canary_operator_delete ON sched.canary IS 'Logs who removes one.';
 COMMENT ON TRIGGER canary_operator_insert ON sched.canary IS 'Logs who adds one.';

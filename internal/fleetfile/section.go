@@ -281,6 +281,14 @@ func retentionSettings() []Field {
 		days("decision_keep_days", 30, "decisions are"),
 		days("topology_keep_days", 7, "changes of the topology are"),
 		days("operator_action_keep_days", 365, "actions of operators are"),
+		{
+			Key: "archive_after_seconds", Type: Integer, Min: 10, Max: 2592000, Default: int64(900),
+			Doc: "How long a task that ended stays in the hot table before it goes to the archive, in seconds (10 to 2592000).",
+		},
+		{
+			Key: "archive_keep_days", Type: Integer, Min: 1, Max: 36500, Default: int64(90),
+			Doc: "How long archived tasks are kept, in days (1 to 36500): a month is dropped when all of it is older.",
+		},
 	}
 }
 

@@ -84,8 +84,13 @@ func sections() []section {
 					SELECT 2, CASE k.contype WHEN 'p' THEN 0 ELSE 1 END, format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
 					FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('p', 'u', 'c')
 				) AS l),
-				coalesce(' WITH (' || array_to_string(c.reloptions, ', ') || ')', ''))
-			FROM pg_class c WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind = 'r' ORDER BY c.relname`},
+				coalesce(' WITH (' || array_to_string(c.reloptions, ', ') || ')', '')
+					|| CASE c.relkind WHEN 'p' THEN ' PARTITION BY ' || pg_get_partkeydef(c.oid) ELSE '' END)
+			FROM pg_class c WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.relname`},
+		{"Partitions", `
+			SELECT format('CREATE TABLE %s PARTITION OF %s %s', c.oid::regclass, i.inhparent::regclass, pg_get_expr(c.relpartbound, c.oid))
+			FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid
+			WHERE c.relnamespace = 'sched'::regnamespace AND c.relkind = 'r' AND c.relispartition ORDER BY c.relname`},
 		{"Sequences belong to their columns", `
 			SELECT format('ALTER SEQUENCE %s OWNED BY %s.%I', c.oid::regclass, d.refobjid::regclass, a.attname)
 			FROM pg_class c
@@ -96,8 +101,9 @@ func sections() []section {
 			SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.pronamespace = 'sched'::regnamespace
 			ORDER BY p.proname, pg_get_function_identity_arguments(p.oid)`},
 		{"Indexes", `
-			SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+			SELECT replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 			WHERE c.relnamespace = 'sched'::regnamespace AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
+				AND NOT c.relispartition -- made with their parent's
 			ORDER BY c.relname`},
 		{"Views", `
 			SELECT format(E'CREATE VIEW %s AS\n%s', c.oid::regclass, pg_get_viewdef(c.oid, true))
@@ -123,7 +129,7 @@ const commentsSQL = `
 		SELECT 2, c.relname, d.objsubid, CASE
 			WHEN d.objsubid > 0 THEN format('COMMENT ON COLUMN %s.%I IS %L', c.oid::regclass, a.attname, d.description)
 			ELSE format('COMMENT ON %s %s IS %L',
-				CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'i' THEN 'INDEX' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass, d.description)
+				CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'i' THEN 'INDEX' WHEN 'I' THEN 'INDEX' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass, d.description)
 		END
 		FROM pg_class c JOIN pg_description d ON d.classoid = 'pg_class'::regclass AND d.objoid = c.oid
 		LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND a.attnum > 0

@@ -89,6 +89,10 @@ func (executor) JobSchedule(context.Context, *riverdriver.JobScheduleParams) ([]
 	return nil, nil // promoted by the governor
 }
 
+func (executor) JobDeleteBefore(context.Context, *riverdriver.JobDeleteBeforeParams) (int, error) {
+	return 0, nil // what ended goes to the archive
+}
+
 func (executor) QueueCreateOrSetUpdatedAt(context.Context, *riverdriver.QueueCreateOrSetUpdatedAtParams) (*rivertype.Queue, error) {
 	return producerRow(), nil
 }

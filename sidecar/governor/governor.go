@@ -84,12 +84,13 @@ type Schedules interface {
 // Governor claims tasks, has them dispatched, and settles them, within limits
 // that may change at any time. Its methods are safe for concurrent use.
 type Governor struct {
-	config   Config
-	q        dbq.Querier
-	registry *routing.Registry
-	settler  *jobs.Settler
-	promoter *promoter
-	tally    tally
+	config    Config
+	q         dbq.Querier
+	registry  *routing.Registry
+	settler   *jobs.Settler
+	promoter  *promoter
+	archivist *archivist
+	tally     tally
 	// decisions is where every part that decides by itself says so.
 	decisions *routing.DecisionLog
 	router    *routing.Router // of the leader
@@ -178,6 +179,7 @@ func New(config Config) (*Governor, error) {
 	g.decisions = routing.NewDecisionLog(config.Pool, g.workerID, config.Logger, registerer)
 	g.router = routing.NewRouter(config.Pool, g.workerID, g.decisions, registerer)
 	g.promoter = newPromoter(g.q, config.Logger)
+	g.archivist = newArchivist(g.q, config.Logger, registerer)
 	g.metrics = newMetrics(registerer, g)
 	g.metrics.perTask = config.Registerer != nil
 	g.settler.Observe = g.metrics.observeSettle

@@ -56,6 +56,12 @@ func (g *Governor) lead(ctx context.Context) {
 		}
 		g.config.Logger.InfoContext(context.WithoutCancel(ctx), "no longer leading the fleet")
 	}()
+	archived := make(chan struct{})
+	go func() {
+		defer close(archived)
+		g.archivist.run(ctx)
+	}()
+	defer func() { <-archived }()
 	liveness := routing.NewLiveness(g.config.EvictAfter, livenessMaxGap)
 	g.observed = observed{}
 	g.router.Reset() // what it knew when it last led is old

@@ -513,7 +513,7 @@ func (q *Queries) TaskExplain(ctx context.Context, id int64) ([]string, error) {
 const taskList = `-- name: TaskList :many
 SELECT row_to_json(page)::json AS task
 FROM (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
     FROM sched.task AS t
     WHERE ($1::text IS NULL OR t.status = any($1::text::sched.river_job_state[]))
         AND ($2::text[] IS NULL OR t.kind = any($2::text[]))
@@ -574,10 +574,10 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([][]byte, e
 const taskListByStart = `-- name: TaskListByStart :many
 SELECT row_to_json(page)::json AS task
 FROM (
-    SELECT began.id, began.kind, began.queue, began.status, began.start_time, began.end_time, began.worker_id, began.attempt, began.max_attempts, began.priority, began.run_at, began.created_at, began.args, began.output, began.error, began.selector, began.protocol, began.batch, began.unique_key, began.headers, began.lost, began.snoozes, began.enqueued_by, began.enqueued_app, began.timeout
+    SELECT began.id, began.kind, began.queue, began.status, began.start_time, began.end_time, began.worker_id, began.attempt, began.max_attempts, began.priority, began.run_at, began.created_at, began.args, began.output, began.error, began.selector, began.protocol, began.batch, began.unique_key, began.headers, began.lost, began.snoozes, began.enqueued_by, began.enqueued_app, began.timeout, began.host, began.claims, began.archived
     FROM unnest($1::text::sched.river_job_state[]) AS s (status)
     CROSS JOIN LATERAL (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
         FROM sched.task AS t
         WHERE t.status = s.status
             AND t.start_time >= coalesce($2::timestamptz, '-infinity')
@@ -653,7 +653,7 @@ func (q *Queries) TaskListByStart(ctx context.Context, arg TaskListByStartParams
 const taskListOfBatch = `-- name: TaskListOfBatch :many
 SELECT row_to_json(page)::json AS task
 FROM (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
     FROM sched.task AS t
     WHERE t.batch = $1::text
         AND ($2::text IS NULL OR t.status = any($2::text::sched.river_job_state[]))
@@ -809,10 +809,17 @@ WITH held AS MATERIALIZED (
         AND j.state = any($2::text::sched.river_job_state[])
     ORDER BY j.id
     FOR NO KEY UPDATE SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT h.id FROM held AS h
+    UNION ALL
+    SELECT a.id
+    FROM sched.task_archive AS a
+    WHERE a.id = any($1::bigint[])
+        AND a.status = any($2::text::sched.river_job_state[])
 )
 
-SELECT h.id, sched.retry(h.id)::text AS status
-FROM held AS h
+SELECT c.id, sched.retry(c.id)::text AS status
+FROM chosen AS c
 `
 
 type TaskRetryMatchedParams struct {
@@ -827,7 +834,8 @@ type TaskRetryMatchedRow struct {
 
 // Retries those of a few tasks that still have one of the statuses. Rows that
 // somebody else holds are left out, so that an app which is completing several
-// tasks in one transaction never waits in a circle with an operator.
+// tasks in one transaction never waits in a circle with an operator. Archived
+// ones are brought back.
 func (q *Queries) TaskRetryMatched(ctx context.Context, arg TaskRetryMatchedParams) ([]TaskRetryMatchedRow, error) {
 	rows, err := q.db.Query(ctx, taskRetryMatched, arg.Ids, arg.Statuses)
 	if err != nil {
@@ -851,10 +859,10 @@ func (q *Queries) TaskRetryMatched(ctx context.Context, arg TaskRetryMatchedPara
 const taskWhole = `-- name: TaskWhole :one
 SELECT row_to_json(whole)::json AS task
 FROM (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout,
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived,
         (
             SELECT coalesce(json_agg(row_to_json(a) ORDER BY a.start_time), '[]')
-            FROM (SELECT l.task_id, l.attempt, l.worker_id, l.start_time, l.end_time, l.outcome, l.error FROM sched.attempt AS l WHERE l.task_id = t.id ORDER BY l.start_time DESC LIMIT $1::int) AS a
+            FROM (SELECT l.task_id, l.attempt, l.worker_id, l.start_time, l.end_time, l.outcome, l.error, l.skipped, l.host FROM sched.attempt AS l WHERE l.task_id = t.id ORDER BY l.start_time DESC LIMIT $1::int) AS a
         ) AS attempts
     FROM sched.task AS t
     WHERE t.id = $2

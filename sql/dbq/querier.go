@@ -14,6 +14,12 @@ import (
 type Querier interface {
 	// Interventions, the latest first.
 	ActionList(ctx context.Context, arg ActionListParams) ([][]byte, error)
+	// Makes the archive's next partitions and drops one that is too old. By the leader, each
+	// minute.
+	ArchiveMonths(ctx context.Context) (ArchiveMonthsRow, error)
+	// Moves finished tasks of each status to the archive, from a time of their end on. By
+	// the leader, again and again while there are some.
+	ArchiveTasks(ctx context.Context, arg ArchiveTasksParams) ([]ArchiveTasksRow, error)
 	// Who serves which queue.
 	AssignmentList(ctx context.Context, arg AssignmentListParams) ([][]byte, error)
 	// Forgets logged attempts of tasks that no longer exist. By the leader, now and then.
@@ -28,7 +34,8 @@ type Querier interface {
 	CanaryList(ctx context.Context, queue pgtype.Text) ([][]byte, error)
 	// What ended on either track of a queue since its step began: attempts, those that failed,
 	// and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
-	// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
+	// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue; what has
+	// gone to the archive since the step began counts as well.
 	CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error)
 	// Gives the canary of a queue a share, or a state, or rules: what values has. Made if need be.
 	CanaryPut(ctx context.Context, arg CanaryPutParams) error
@@ -278,7 +285,8 @@ type Querier interface {
 	TaskRescue(ctx context.Context, arg TaskRescueParams) ([]TaskRescueRow, error)
 	// Retries those of a few tasks that still have one of the statuses. Rows that
 	// somebody else holds are left out, so that an app which is completing several
-	// tasks in one transaction never waits in a circle with an operator.
+	// tasks in one transaction never waits in a circle with an operator. Archived
+	// ones are brought back.
 	TaskRetryMatched(ctx context.Context, arg TaskRetryMatchedParams) ([]TaskRetryMatchedRow, error)
 	// The tasks that a worker holds according to the database. After a claim whose
 	// answer was lost, to find what was claimed without anybody knowing.

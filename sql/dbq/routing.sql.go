@@ -14,14 +14,26 @@ import (
 
 const canaryMeasures = `-- name: CanaryMeasures :many
 WITH completed AS (
-    SELECT j.finalized_at, j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id,
-        (extract(EPOCH FROM j.finalized_at - j.attempted_at) * 1000)::float8 AS milliseconds
-    FROM sched.river_job AS j
-    WHERE j.state = 'completed' AND j.finalized_at >= $1::timestamptz
-    ORDER BY j.finalized_at DESC LIMIT $2::integer
+    SELECT b.end_time, b.queue, b.worker_id, (extract(EPOCH FROM b.end_time - b.start_time) * 1000)::float8 AS milliseconds
+    FROM (
+        (
+            SELECT j.finalized_at AS end_time, j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id, j.attempted_at AS start_time
+            FROM sched.river_job AS j
+            WHERE j.state = 'completed' AND j.finalized_at >= $1::timestamptz
+            ORDER BY j.finalized_at DESC LIMIT $2::integer
+        )
+        UNION ALL
+        (
+            SELECT a.end_time, a.queue, a.worker_id, a.start_time
+            FROM sched.task_archive AS a
+            WHERE a.status = 'completed' AND a.end_time >= $1::timestamptz
+            ORDER BY a.end_time DESC LIMIT $2::integer
+        )
+    ) AS b
+    ORDER BY b.end_time DESC LIMIT $2::integer
 ), span AS (
     -- Failures are rarer and would reach back further: one span of time for all.
-    SELECT CASE WHEN count(*) = $2::integer THEN min(c.finalized_at) ELSE $1::timestamptz END AS since FROM completed AS c
+    SELECT CASE WHEN count(*) = $2::integer THEN min(c.end_time) ELSE $1::timestamptz END AS since FROM completed AS c
 ), discarded AS (
     SELECT j.queue, j.attempted_by[cardinality(j.attempted_by)]::text AS worker_id
     FROM sched.river_job AS j
@@ -38,6 +50,17 @@ WITH completed AS (
     FROM sched.attempt_log AS a
     WHERE a.outcome IN ('retry', 'rescued') AND a.ended_at >= (SELECT s.since FROM span AS s)
     ORDER BY a.ended_at DESC LIMIT $2::integer
+), archived_failed AS (
+    SELECT a.queue, a.worker_id
+    FROM sched.task_archive AS a
+    WHERE a.status <> 'completed' AND a.end_time >= (SELECT s.since FROM span AS s)
+        AND (a.status = 'discarded' OR (a.errors[cardinality(a.errors)] ->> 'attempt') = a.attempt::text)
+    ORDER BY a.end_time DESC LIMIT $2::integer
+), archived_again AS (
+    SELECT a.queue, a.attempts
+    FROM sched.task_archive AS a
+    WHERE coalesce(cardinality(a.attempted_by), 0) > 1 AND a.end_time >= (SELECT s.since FROM span AS s)
+    ORDER BY a.end_time DESC LIMIT $2::integer
 ), ended AS (
     SELECT c.worker_id, c.milliseconds, false AS failed FROM completed AS c WHERE c.queue = $3::text
     UNION ALL
@@ -46,6 +69,13 @@ WITH completed AS (
     SELECT c.worker_id, NULL, true FROM cancelled AS c WHERE c.queue = $3::text AND c.failed
     UNION ALL
     SELECT r.worker_id, NULL, true FROM retried AS r JOIN sched.river_job AS j ON j.id = r.task_id WHERE j.queue = $3::text
+    UNION ALL
+    SELECT f.worker_id, NULL, true FROM archived_failed AS f WHERE f.queue = $3::text
+    UNION ALL
+    SELECT e.value ->> 'worker_id', NULL, true
+    FROM archived_again AS g CROSS JOIN LATERAL jsonb_array_elements(g.attempts) AS e (value)
+    WHERE g.queue = $3::text AND e.value ->> 'outcome' IN ('retry', 'rescued')
+        AND (e.value ->> 'ended_at')::timestamptz >= (SELECT s.since FROM span AS s)
 )
 SELECT coalesce(w.labels ->> 'track' = 'canary', false)::boolean AS canary, count(*)::integer AS attempts,
     (count(*) FILTER (WHERE e.failed))::integer AS errors,
@@ -70,7 +100,8 @@ type CanaryMeasuresRow struct {
 
 // What ended on either track of a queue since its step began: attempts, those that failed,
 // and the 95th percentile of run time in milliseconds. Failed: retried, taken from a dead worker, discarded, or
-// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue.
+// cancelled by what the app answered. Bounded: the newest max rows of each outcome, whatever their queue; what has
+// gone to the archive since the step began counts as well.
 func (q *Queries) CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error) {
 	rows, err := q.db.Query(ctx, canaryMeasures, arg.Since, arg.Max, arg.Queue)
 	if err != nil {

@@ -107,7 +107,8 @@ SELECT sched.explain(@id::bigint)::text AS line;
 -- name: TaskRetryMatched :many
 -- Retries those of a few tasks that still have one of the statuses. Rows that
 -- somebody else holds are left out, so that an app which is completing several
--- tasks in one transaction never waits in a circle with an operator.
+-- tasks in one transaction never waits in a circle with an operator. Archived
+-- ones are brought back.
 WITH held AS MATERIALIZED (
     SELECT j.id
     FROM sched.river_job AS j
@@ -115,10 +116,17 @@ WITH held AS MATERIALIZED (
         AND j.state = any(sqlc.arg(statuses)::text::sched.river_job_state[])
     ORDER BY j.id
     FOR NO KEY UPDATE SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT h.id FROM held AS h
+    UNION ALL
+    SELECT a.id
+    FROM sched.task_archive AS a
+    WHERE a.id = any(@ids::bigint[])
+        AND a.status = any(sqlc.arg(statuses)::text::sched.river_job_state[])
 )
 
-SELECT h.id, sched.retry(h.id)::text AS status
-FROM held AS h;
+SELECT c.id, sched.retry(c.id)::text AS status
+FROM chosen AS c;
 
 -- name: TaskCancelMatched :many
 -- Cancels those of a few tasks that still have one of the statuses. As TaskRetryMatched.
