@@ -175,20 +175,20 @@ func (s *Settler) Run(ctx context.Context) error {
 		if len(batch) == 0 {
 			continue
 		}
-		locked, err := s.write(ctx, batch)
+		left, err := s.write(ctx, batch)
 		switch {
 		case err == nil:
 			backoff = settleBackoffMin
-			s.retryLater(locked)
-		case isDataError(err) && len(batch) > 1:
-			s.writeOneByOne(ctx, batch)
+			s.retryLater(left)
+		case isDataError(err) && len(left) > 1:
+			s.writeOneByOne(ctx, left)
 		case isDataError(err):
-			s.replaceUnstorable(batch[0], err)
+			s.replaceUnstorable(left[0], err)
 		default:
-			s.push(batch...)
+			s.push(left...)
 			if ctx.Err() == nil {
 				s.logger.WarnContext(ctx, "outcomes wait: the database does not take them",
-					slog.Int("outcomes", len(batch)), slog.Duration("retry_in", backoff), slog.Any("error", err))
+					slog.Int("outcomes", len(left)), slog.Duration("retry_in", backoff), slog.Any("error", err))
 			}
 			if !wait(ctx, backoff) {
 				return nil
@@ -198,36 +198,83 @@ func (s *Settler) Run(ctx context.Context) error {
 	}
 }
 
-// write sends one batch. It answers all calls but those whose rows are locked.
-func (s *Settler) write(ctx context.Context, batch []*settleCall) (locked []*settleCall, err error) {
+// write sends one batch. What is left over has rows that others hold locked or, with
+// an error, is not answered.
+func (s *Settler) write(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	started := time.Now()
-	rows, err := s.db.TaskSettle(ctx, settleParams(batch))
+	if left, err = s.complete(ctx, batch); err == nil && len(left) > 0 {
+		left, err = s.decide(ctx, left)
+	}
+	if s.Observe != nil && len(left) < len(batch) {
+		s.Observe(len(batch)-len(left), time.Since(started))
+	}
+	return left, err
+}
+
+// settleKey is an attempt, as statements return it.
+type settleKey struct {
+	id     int64
+	micros int64
+}
+
+func (c *settleCall) key() settleKey { return settleKey{c.TaskID, c.Lease.AttemptedAt.UnixMicro()} }
+
+// complete writes the completions of a batch, and returns what it did not write.
+func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
+	var params dbq.TaskCompleteParams
+	for _, call := range batch {
+		if call.Outcome.Kind != OutcomeComplete {
+			continue
+		}
+		params.Ids = append(params.Ids, call.TaskID)
+		params.WorkerIds = append(params.WorkerIds, call.Lease.WorkerID)
+		params.AttemptedAts = append(params.AttemptedAts, call.Lease.AttemptedAt)
+		params.Outputs = append(params.Outputs, call.output())
+	}
+	if len(params.Ids) == 0 {
+		return batch, nil
+	}
+	rows, err := s.db.TaskComplete(ctx, params)
 	if err != nil {
-		return nil, err
+		return batch, err
 	}
-	if s.Observe != nil {
-		s.Observe(len(batch), time.Since(started))
-	}
-	type key struct {
-		id     int64
-		micros int64
-	}
-	byLease := make(map[key]*dbq.TaskSettleRow, len(rows))
-	for i := range rows {
-		byLease[key{rows[i].ID, rows[i].AttemptedAt.UnixMicro()}] = &rows[i]
+	written := make(map[settleKey]struct{}, len(rows))
+	for _, row := range rows {
+		written[settleKey{row.ID, row.AttemptedAt.UnixMicro()}] = struct{}{}
 	}
 	for _, call := range batch {
-		if byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}] == nil {
-			return nil, fmt.Errorf("settle of task %d got no verdict", call.TaskID)
+		if _, ok := written[call.key()]; ok && call.Outcome.Kind == OutcomeComplete {
+			call.done(SettleResult{Verdict: Settled, State: "completed"}, nil)
+		} else {
+			left = append(left, call)
+		}
+	}
+	return left, nil
+}
+
+// decide writes outcomes of any kind and says of each what became of it. It returns
+// those whose rows are locked or, with an error, all of them.
+func (s *Settler) decide(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
+	rows, err := s.db.TaskSettle(ctx, settleParams(batch))
+	if err != nil {
+		return batch, err
+	}
+	byLease := make(map[settleKey]*dbq.TaskSettleRow, len(rows))
+	for i := range rows {
+		byLease[settleKey{rows[i].ID, rows[i].AttemptedAt.UnixMicro()}] = &rows[i]
+	}
+	for _, call := range batch {
+		if byLease[call.key()] == nil {
+			return batch, fmt.Errorf("settle of task %d got no verdict", call.TaskID)
 		}
 	}
 	for _, call := range batch {
-		row := byLease[key{call.TaskID, call.Lease.AttemptedAt.UnixMicro()}]
+		row := byLease[call.key()]
 		switch row.Verdict {
 		case "locked":
-			locked = append(locked, call)
+			left = append(left, call)
 		case "settled":
 			call.done(SettleResult{Verdict: Settled, State: row.State}, nil)
 		case "replayed":
@@ -236,7 +283,7 @@ func (s *Settler) write(ctx context.Context, batch []*settleCall) (locked []*set
 			call.done(SettleResult{Verdict: Refused}, nil)
 		}
 	}
-	return locked, nil
+	return left, nil
 }
 
 // abandonAll ends the wait of whoever still waits.
@@ -264,21 +311,27 @@ func settleParams(batch []*settleCall) dbq.TaskSettleParams {
 		params.Outcomes[i] = call.Outcome.Kind.String()
 		params.DelaysMs[i] = call.Outcome.Delay.Milliseconds()
 		params.Errors[i] = call.Outcome.Error
-		if len(call.Outcome.Output) > 0 {
-			params.Outputs[i] = call.Outcome.Output
-		}
+		params.Outputs[i] = call.output()
 	}
 	return params
+}
+
+// output is what the app returned; nil: nothing.
+func (c *settleCall) output() []byte {
+	if len(c.Outcome.Output) == 0 {
+		return nil
+	}
+	return c.Outcome.Output
 }
 
 // writeOneByOne keeps one outcome that Postgres can't store from holding up the
 // rest of its batch.
 func (s *Settler) writeOneByOne(ctx context.Context, batch []*settleCall) {
 	for i, call := range batch {
-		locked, err := s.write(ctx, []*settleCall{call})
+		left, err := s.write(ctx, []*settleCall{call})
 		switch {
 		case err == nil:
-			s.retryLater(locked)
+			s.retryLater(left)
 		case isDataError(err):
 			s.replaceUnstorable(call, err)
 		default:

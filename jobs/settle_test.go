@@ -38,6 +38,20 @@ func (r *settleRecorder) TaskSettle(_ context.Context, params dbq.TaskSettlePara
 	return rows, nil
 }
 
+func (r *settleRecorder) TaskComplete(_ context.Context, params dbq.TaskCompleteParams) ([]dbq.TaskCompleteRow, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	size := 0
+	rows := make([]dbq.TaskCompleteRow, len(params.Ids))
+	for i := range rows {
+		size += len(params.Outputs[i])
+		rows[i] = dbq.TaskCompleteRow{ID: params.Ids[i], AttemptedAt: params.AttemptedAts[i]}
+	}
+	r.largest = max(r.largest, size)
+	return rows, nil
+}
+
 // Postgres takes no message over 1 GB, and a statement with hundreds of MB takes
 // longer than a settle may: one that failed for its size would fail for ever.
 func TestSettlesAreBoundedInBytes(t *testing.T) {

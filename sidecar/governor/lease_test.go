@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
@@ -135,6 +137,15 @@ func (d *settleDB) TaskSettle(ctx context.Context, params dbq.TaskSettleParams) 
 	return rows, err
 }
 
+func (d *settleDB) TaskComplete(ctx context.Context, params dbq.TaskCompleteParams) ([]dbq.TaskCompleteRow, error) {
+	rows, err := d.Querier.TaskComplete(ctx, params)
+	if d.loseNext > 0 {
+		d.loseNext--
+		return nil, errAnswerLost
+	}
+	return rows, err
+}
+
 func claimOne(t *testing.T, pool *pgxpool.Pool, worker string) (int64, jobs.Lease) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `insert into sched.worker (id, client_id) values ($1, $1) on conflict do nothing`, worker)
@@ -153,6 +164,63 @@ func runSettler(t *testing.T, db dbq.Querier) *jobs.Settler {
 	go func() { defer close(done); _ = settler.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	return settler
+}
+
+// TestMixedOutcomesGoTogether: what ends at the same moment in different ways is
+// written together, each as it ended; what can't be written now keeps nothing waiting.
+func TestMixedOutcomesGoTogether(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const n = 6
+	outcomes := [n]jobs.Outcome{
+		{Kind: jobs.OutcomeComplete},
+		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`{"n": 1}`)},
+		{Kind: jobs.OutcomeDiscard, Error: "x"},
+		{Kind: jobs.OutcomeComplete}, // its lease is lost
+		{Kind: jobs.OutcomeComplete}, // its row is locked for a while
+		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`"\u0000"`)},
+	}
+	var ids [n]int64
+	var leases [n]jobs.Lease
+	for i := range n {
+		enqueue(t, pool, `'k'`)
+		ids[i], leases[i] = claimOne(t, pool, "w-same")
+	}
+	exec(t, pool, `update sched.river_job set attempted_at = attempted_at + interval '1 second' where id = $1`, ids[3])
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `select 1 from sched.river_job where id = $1 for update`, ids[4])
+	require.NoError(t, err)
+
+	settler := jobs.NewSettler(dbq.New(pool), testLogger())
+	type answer struct {
+		i      int
+		result jobs.SettleResult
+	}
+	answers := make(chan answer, n)
+	for i := range n {
+		settler.Begin(t.Context(), jobs.Settlement{TaskID: ids[i], Lease: leases[i], Outcome: outcomes[i]}, func(result jobs.SettleResult, err error) {
+			assert.NoError(t, err)
+			answers <- answer{i, result}
+		})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = settler.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+
+	got := map[int]jobs.SettleResult{}
+	for range n - 1 {
+		a := <-answers
+		got[a.i] = a.result
+	}
+	completed, discarded := jobs.SettleResult{Verdict: jobs.Settled, State: "completed"}, jobs.SettleResult{Verdict: jobs.Settled, State: "discarded"}
+	require.Equal(t, map[int]jobs.SettleResult{0: completed, 1: completed, 2: discarded, 3: {Verdict: jobs.Refused}, 5: discarded}, got)
+	require.JSONEq(t, `{"n": 1}`, column[string](t, pool, ids[1], "metadata ->> 'output'"))
+	require.Equal(t, "running", state(t, pool, ids[3]))
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, answer{4, completed}, <-answers)
 }
 
 func TestSettleWhoseAnswerWasLostIsReplayedHarmlessly(t *testing.T) {

@@ -243,6 +243,10 @@ type Querier interface {
 	// The same where limits, left-out kinds or canaries are in play. The last row is a
 	// report on the lanes alone, with id 0.
 	TaskClaimLanes(ctx context.Context, arg TaskClaimLanesParams) ([]TaskClaimLanesRow, error)
+	// The short way for attempts that completed, which nearly all do: writes those whose
+	// lease still owns the running attempt, and names them. What is missing in the answer
+	// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+	TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]TaskCompleteRow, error)
 	// Adds tasks, all or none, and says how many ids came back.
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)
 	// Why a task waits, or what became of it, a statement a line.
@@ -291,8 +295,8 @@ type Querier interface {
 	// The tasks that a worker holds according to the database. After a claim whose
 	// answer was lost, to find what was claimed without anybody knowing.
 	TaskRunningOf(ctx context.Context, arg TaskRunningOfParams) ([]TaskRunningOfRow, error)
-	// Writes the outcomes of a batch of attempts and says of each what became of it.
-	// Runs as often as attempts end, many at a time.
+	// Writes the outcomes of a batch of attempts and says of each what became of it. For
+	// outcomes other than completion, and completions that TaskComplete left.
 	//
 	// An outcome is written only if its lease still owns the running attempt: state,
 	// attempted_at and the last attempted_by are the claim's own. Verdicts:

@@ -1,6 +1,37 @@
+-- name: TaskComplete :many
+-- The short way for attempts that completed, which nearly all do: writes those whose
+-- lease still owns the running attempt, and names them. What is missing in the answer
+-- goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+WITH input AS (
+    SELECT
+        unnest(@ids::bigint[]) AS id,
+        unnest(@worker_ids::text[]) AS worker_id,
+        unnest(@attempted_ats::timestamptz[]) AS attempted_at,
+        unnest(@outputs::jsonb[]) AS output
+),
+
+held AS MATERIALIZED (
+    SELECT j.id, i.output
+    FROM input AS i
+    JOIN sched.river_job AS j
+        ON j.id = i.id
+        AND j.state = 'running'
+        AND j.attempted_at = i.attempted_at
+        AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
+    FOR NO KEY UPDATE OF j SKIP LOCKED
+)
+
+UPDATE sched.river_job AS j
+SET state = 'completed',
+    finalized_at = clock_timestamp(),
+    metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
+FROM held AS h
+WHERE j.id = h.id
+RETURNING j.id::bigint AS id, j.attempted_at::timestamptz AS attempted_at;
+
 -- name: TaskSettle :many
--- Writes the outcomes of a batch of attempts and says of each what became of it.
--- Runs as often as attempts end, many at a time.
+-- Writes the outcomes of a batch of attempts and says of each what became of it. For
+-- outcomes other than completion, and completions that TaskComplete left.
 --
 -- An outcome is written only if its lease still owns the running attempt: state,
 -- attempted_at and the last attempted_by are the claim's own. Verdicts:
