@@ -80,9 +80,9 @@ need-postgres:
 		$(APT_GET) install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql; \
 	fi
 
-# What the tests of `make verify` need besides: a pooler, Prometheus, what README.md expects of its readers, and npm, which has the other
-# versions of Postgres. The recipes' libraries, from six languages, are installed by their own test.
-VERIFY_PROGRAMS := pgbouncer:pgbouncer psql:postgresql-client node:nodejs npm:npm python3:python3 git:git promtool:prometheus
+# What the tests of `make verify` need besides: a pooler, Prometheus, what README.md expects of its readers, npm, which has the other
+# versions of Postgres, and a browser for the console. The recipes' libraries, from six languages, are installed by their own test.
+VERIFY_PROGRAMS := pgbouncer:pgbouncer psql:postgresql-client node:nodejs npm:npm python3:python3 git:git promtool:prometheus chromium:chromium
 
 .PHONY: need-verify
 need-verify:

@@ -22,6 +22,7 @@ import (
 	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/schedule"
 	"github.com/sched-sidecar/sched/sidecar/admin"
+	"github.com/sched-sidecar/sched/sidecar/console"
 	"github.com/sched-sidecar/sched/sidecar/governor"
 	"github.com/sched-sidecar/sched/sidecar/health"
 	"github.com/sched-sidecar/sched/sidecar/host"
@@ -128,7 +129,8 @@ type sidecar struct {
 	governor  *governor.Governor
 	sizer     *sizer.Sizer // nil: the slots stay
 	server    *admin.Server
-	remaining *remaining // nil: it runs until it is stopped
+	console   *console.Console // nil: it is off
+	remaining *remaining       // nil: it runs until it is stopped
 }
 
 // appLoad is cpu and memory of what the app may use: of its processes, of the
@@ -157,12 +159,17 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 			return nil, err
 		}
 	}
+	pages, err := s.openConsole(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
 	s.server, err = admin.Listen(ctx, admin.Config{
 		Addr: cfg.Admin.ListenAddr(), Pprof: cfg.Admin.Pprof, Gatherer: gathered(cfg, registry),
 		NotReady: func() []string { return gov.Status().Holds },
 		Status:   func() any { return gov.Status() },
 		Drain:    gov.Drain,
 		TaskAPI:  taskapi.Handler(gov, taskapi.Options{MaxBodyBytes: cfg.MaxResponseBytes, Logger: opts.Logger}),
+		Console:  pages,
 		Logger:   opts.Logger,
 	})
 	return s, err
@@ -198,6 +205,9 @@ func (s *sidecar) run(ctx context.Context) error {
 	parts.Go(func() error { return s.server.Serve(partsCtx) })
 	parts.Go(func() error { return s.watcher.Run(partsCtx) })
 	parts.Go(func() error { return s.sampler.Run(partsCtx) })
+	if s.console != nil {
+		parts.Go(func() error { return s.console.Run(partsCtx) })
+	}
 	if s.link.serve != nil {
 		parts.Go(func() error { return s.link.serve(partsCtx) })
 	}
@@ -208,7 +218,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	if s.sizer != nil {
 		parts.Go(func() error { return s.sizer.Run(partsCtx) })
 	}
-	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("app", s.cfg.App.Address()),
+	log.InfoContext(ctx, "sidecar ready", slog.String("addr", s.server.Addr()), slog.String("console", s.consoleURL()), slog.String("app", s.cfg.App.Address()),
 		slog.String("worker_id", s.governor.Status().WorkerID), slog.Int("slots", s.cfg.StartSlots()))
 	if s.remaining != nil {
 		ctx = s.remaining.watch(ctx, partsCtx, parts)

@@ -35,7 +35,7 @@ func (f Field) Flag() string {
 // from the file that Env + "_FILE" names.
 func (f Field) IsSecret() bool {
 	switch valueAt(&Sidecar{}, f.Key).Interface().(type) {
-	case DSN, []Secret:
+	case DSN, Secret, []Secret:
 		return true
 	default:
 		return false

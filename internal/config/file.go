@@ -153,7 +153,7 @@ func parseNode(want reflect.Type, n *yaml.Node) (any, error) {
 	}
 	tag := n.ShortTag()
 	switch reflect.Zero(want).Interface().(type) {
-	case string, DSN:
+	case string, DSN, Secret:
 		if tag != "!!str" {
 			return nil, errors.New("must be text: put it in quotes")
 		}

@@ -143,6 +143,7 @@ fence_after: 4s
 evict_after: 6s
 retry: {base: 1s, cap: 2m, jitter: 0.5}
 admin: {addr: ":0", expose: true, pprof: true, metrics: false}
+console: {enabled: false, token: ` + secretA + `, user: ann, password: ` + secretB + `, river_ui_url: "http://h/"}
 log: {level: debug, format: json}
 elastic: "on"
 tokens: {rate: 10, burst: 20}
@@ -162,9 +163,10 @@ tokens: {rate: 10, burst: 20}
 		FenceAfter:        4 * time.Second,
 		EvictAfter:        6 * time.Second,
 
-		Retry: Retry{Base: time.Second, Cap: 2 * time.Minute, Jitter: 0.5},
-		Admin: Admin{Addr: ":0", Expose: true, Pprof: true},
-		Log:   Log{Level: "debug", Format: "json"},
+		Retry:   Retry{Base: time.Second, Cap: 2 * time.Minute, Jitter: 0.5},
+		Admin:   Admin{Addr: ":0", Expose: true, Pprof: true},
+		Console: Console{Token: secretA, User: "ann", Password: secretB, RiverUIURL: "http://h/"},
+		Log:     Log{Level: "debug", Format: "json"},
 
 		Elastic: "on",
 		Tokens:  Tokens{Rate: 10, Burst: 20},
@@ -181,7 +183,7 @@ tokens: {rate: 10, burst: 20}
 			text = want.Database.URL.Reveal()
 		}
 		if f.NoFlag {
-			text = secretA + "," + secretB
+			text = map[string]string{"app.secrets": secretA + "," + secretB, "console.token": secretA, "console.password": secretB}[f.Key]
 			args = append(args, "--log-level=debug") // stands in: there is no such flag
 			env = append(env, f.Env()+"="+text)
 
@@ -195,7 +197,9 @@ tokens: {rate: 10, burst: 20}
 	require.NoError(t, err)
 	require.Equal(t, want, fromEnv.Sidecar)
 
-	fromFlags, err := load(t, "", []string{"SCHED_APP_SECRETS=" + secretA + "\n" + secretB + "\n"}, args)
+	fromFlags, err := load(t, "", []string{
+		"SCHED_APP_SECRETS=" + secretA + "\n" + secretB + "\n", "SCHED_CONSOLE_TOKEN=" + secretA, "SCHED_CONSOLE_PASSWORD=" + secretB,
+	}, args)
 	require.NoError(t, err)
 	require.Equal(t, want, fromFlags.Sidecar)
 }

@@ -185,6 +185,26 @@ func adminFields() []Field {
 			Doc: "Serves /metrics there, and measures each task for it. false: there is no such page, and tasks cost a little less.",
 		},
 		{
+			Key: "console.enabled", Values: "true or false",
+			Doc: "Serves the console, pages that show the fleet to people, under /console there. Where admin.addr can be reached from other machines it is off until console.token or console.password is set.",
+		},
+		{
+			Key: "console.token", NoFlag: true, Values: "empty, or 16 characters or more",
+			Doc: "Asked for before the console shows anything: in a form, or as Authorization: Bearer. Nothing else on the listener asks for it. Empty: no token.",
+		},
+		{
+			Key: "console.user", Values: "empty, or a name without :",
+			Doc: "Who logs in with console.password. Empty: sched.",
+		},
+		{
+			Key: "console.password", NoFlag: true, Values: "empty, or 12 characters or more",
+			Doc: "Asked for by the browser (HTTP basic authentication) before the console shows anything. Empty: no password.",
+		},
+		{
+			Key: "console.river_ui_url", Values: "empty, or http://… or https://…",
+			Doc: "Where River UI of this database is: the console links there.",
+		},
+		{
 			Key: "log.level", Values: "debug, info, warn or error",
 			Doc: "The least level that is logged.",
 		},

@@ -30,7 +30,9 @@ type Sidecar struct {
 
 	Retry Retry `koanf:"retry"`
 	Admin Admin `koanf:"admin"`
-	Log   Log   `koanf:"log"`
+	// Console is what the admin listener shows to people.
+	Console Console `koanf:"console"`
+	Log     Log     `koanf:"log"`
 }
 
 // Database says where the tasks are.
@@ -140,6 +142,25 @@ type Admin struct {
 	Metrics bool `koanf:"metrics"`
 }
 
+// Loopback reports whether only this machine reaches the listener.
+func (a Admin) Loopback() bool {
+	host, _, err := net.SplitHostPort(a.ListenAddr())
+
+	return err == nil && host != "" && isLoopback(host)
+}
+
+// Console is the admin listener's pages for people.
+type Console struct {
+	Enabled bool `koanf:"enabled"`
+	// Token opens a session in a browser, or is sent as a bearer token.
+	Token Secret `koanf:"token"`
+	// User and Password are asked for with HTTP's basic authentication.
+	User     string `koanf:"user"`
+	Password Secret `koanf:"password"`
+	// RiverUIURL is where River UI is, to link to; empty: nowhere.
+	RiverUIURL string `koanf:"river_ui_url"`
+}
+
 // ListenAddr is the address to bind. ":9464" means loopback unless Expose says
 // otherwise, where Go's net.Listen would take all interfaces.
 func (a Admin) ListenAddr() string {
@@ -175,8 +196,9 @@ func DefaultSidecar() Sidecar {
 		FenceAfter:        15 * time.Second,
 		EvictAfter:        20 * time.Second,
 
-		Retry: Retry{Base: 100 * time.Millisecond, Cap: 5 * time.Minute, Jitter: 0.2},
-		Admin: Admin{Addr: "127.0.0.1:9464", Metrics: true},
-		Log:   Log{Level: "info", Format: "text"},
+		Retry:   Retry{Base: 100 * time.Millisecond, Cap: 5 * time.Minute, Jitter: 0.2},
+		Admin:   Admin{Addr: "127.0.0.1:9464", Metrics: true},
+		Console: Console{Enabled: true},
+		Log:     Log{Level: "info", Format: "text"},
 	}
 }

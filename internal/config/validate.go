@@ -40,6 +40,7 @@ func (c *Sidecar) Validate() error {
 	problems = append(problems, c.checkLabels()...)
 	problems = append(problems, c.checkOrder()...)
 	problems = append(problems, c.checkAdmin()...)
+	problems = append(problems, c.checkConsole()...)
 	problems = append(problems, c.checkLog()...)
 
 	return invalid(problems)
@@ -274,6 +275,32 @@ func (c *Sidecar) checkAdmin() []Problem {
 	}
 
 	return nil
+}
+
+// Who guesses has as long as they like: what is asked for has to be long.
+const (
+	minConsoleToken    = 16
+	minConsolePassword = 12
+)
+
+func (c *Sidecar) checkConsole() []Problem {
+	var problems []Problem
+	if n := len(c.Console.Token); n > 0 && n < minConsoleToken {
+		problems = append(problems, c.problem("console.token", fmt.Sprintf("has fewer than %d characters", minConsoleToken), "make one: head -c 24 /dev/urandom | base64"))
+	}
+	if n := len(c.Console.Password); n > 0 && n < minConsolePassword {
+		problems = append(problems, c.problem("console.password", fmt.Sprintf("has fewer than %d characters", minConsolePassword), "make one: head -c 24 /dev/urandom | base64"))
+	}
+	if strings.Contains(c.Console.User, ":") || strings.ContainsFunc(c.Console.User, unicode.IsControl) {
+		problems = append(problems, c.problem("console.user", "must not hold : or control characters", "choose another name"))
+	}
+	if c.Console.RiverUIURL != "" {
+		if u, err := url.Parse(c.Console.RiverUIURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			problems = append(problems, Problem{Key: "console.river_ui_url", What: "must be http:// or https:// and a host, without user or password", Advice: "write http://127.0.0.1:8089/"})
+		}
+	}
+
+	return problems
 }
 
 // isLoopback reports whether only this machine reaches a host. An empty one

@@ -52,6 +52,15 @@ func TestValidate(t *testing.T) {
 		{"no command", func(c *Sidecar) { c.App.Protocol = "exec" }, "is empty, and app.protocol is exec"},
 		{"a command", func(c *Sidecar) { c.App.Protocol, c.App.Command = "exec", []string{"./work"} }, ""},
 
+		{"console token", func(c *Sidecar) { c.Console.Token = "hunter2" }, "console.token = xxxxx: has fewer than 16 characters"},
+		{"console password", func(c *Sidecar) { c.Console.Password = "hunter2" }, "console.password = xxxxx: has fewer than 12 characters"},
+		{"console user", func(c *Sidecar) { c.Console.User = "a:b" }, "console.user = a:b: must not hold :"},
+		{"console with all of it", func(c *Sidecar) {
+			c.Console.Token, c.Console.Password, c.Console.RiverUIURL = "0123456789abcdef", "0123456789ab", "http://127.0.0.1:8089/ui"
+		}, ""},
+		{"River UI without a scheme", func(c *Sidecar) { c.Console.RiverUIURL = "localhost:8089" }, "console.river_ui_url: must be http:// or https://"},
+		{"River UI as a script", func(c *Sidecar) { c.Console.RiverUIURL = "javascript:alert(1)" }, "console.river_ui_url: must be http:// or https://"},
+
 		{"queue name", func(c *Sidecar) { c.Queues = []string{"Mail"} }, `queues = Mail: "Mail" must be lower-case letters`},
 		{"derived queue name", func(c *Sidecar) { c.Queues = []string{"mail|0123456789ab"} }, "must be lower-case letters"},
 		{"queue too long", func(c *Sidecar) { c.Queues = []string{strings.Repeat("a", 101)} }, "at most 100 characters"},

@@ -17,6 +17,8 @@ func parseText(want reflect.Type, text string) (any, error) {
 		return text, nil
 	case DSN:
 		return DSN(text), nil
+	case Secret:
+		return Secret(text), nil
 	case []Secret:
 		return parseSecrets(text), nil
 	case []string:

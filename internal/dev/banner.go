@@ -40,6 +40,9 @@ func (s *server) banner(p *postgres, chosen *places) string {
 	} else {
 		say("  app    %s", s.cfg.App.URL)
 	}
+	if s.cfg.Console.Enabled {
+		say("  look   http://%s/console/: the fleet, its queues and tasks, live", s.cfg.Admin.ListenAddr())
+	}
 	say("  admin  http://%s/status and /metrics", s.cfg.Admin.ListenAddr())
 	for _, note := range notes {
 		say("  note   %s", note)

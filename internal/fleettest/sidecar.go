@@ -210,3 +210,6 @@ func containsAll(s string, parts []string) bool {
 	}
 	return true
 }
+
+// URL is where its admin listener is.
+func (s *Sidecar) URL() string { return s.admin }

@@ -1,6 +1,7 @@
 // Package admin is the sidecar's listener for operators and for the app beside
-// it: liveness, readiness, metrics, draining, profiles, and the task API under
-// /v1/. It has no login and belongs on a loopback address.
+// it: liveness, readiness, metrics, draining, profiles, the task API under /v1/
+// and the console. The console may ask for a login; nothing else does, and the
+// listener belongs on a loopback address.
 package admin
 
 import (
@@ -39,6 +40,8 @@ type Config struct {
 	Drain func(ctx context.Context)
 	// TaskAPI serves /v1/.
 	TaskAPI http.Handler
+	// Console serves /console, and / leads browsers there. Optional.
+	Console http.Handler
 	Logger  *slog.Logger
 }
 
@@ -98,6 +101,11 @@ func (s *Server) routes() http.Handler {
 	if s.config.TaskAPI != nil {
 		mux.Handle("/v1/", s.config.TaskAPI)
 	}
+	if s.config.Console != nil {
+		mux.Handle("/console", s.config.Console)
+		mux.Handle("/console/", s.config.Console)
+	}
+	mux.HandleFunc("GET /{$}", s.root)
 	if s.config.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -106,6 +114,15 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	return mux
+}
+
+// root leads people to the console, and tells programs what there is.
+func (s *Server) root(w http.ResponseWriter, r *http.Request) {
+	if s.config.Console != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/console/", http.StatusSeeOther)
+		return
+	}
+	writeText(w, http.StatusOK, "sched-sidecar: /livez /readyz /status /metrics /console/")
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {

@@ -48,6 +48,32 @@ type Querier interface {
 	CanaryWorkers(ctx context.Context, arg CanaryWorkersParams) (int64, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
+	// Interventions below an id, the latest first; of one object if it is named.
+	ConsoleActions(ctx context.Context, arg ConsoleActionsParams) ([]ConsoleActionsRow, error)
+	// How many queues each worker is assigned to, and the heaviest of them.
+	ConsoleAssignmentCounts(ctx context.Context, workers []string) ([]ConsoleAssignmentCountsRow, error)
+	// Decisions below an id, the latest first; of one subject if it is named.
+	ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error)
+	// What the console's charts and figures show, in one row. Each second while
+	// somebody looks. The ids given out so far tell what was enqueued, rolled back or
+	// not; what ended is counted over the time since the sample before, a second late so
+	// that commits are not missed, and up to max_count; waits are those of the latest
+	// max_starts attempts of each status, in the last ten seconds. -1: nobody measured it.
+	ConsoleSample(ctx context.Context, arg ConsoleSampleParams) (ConsoleSampleRow, error)
+	// Tasks, the newest first, from below an id. Only max_look tasks are looked at, so
+	// that a kind which few tasks have costs no more than one which all have. The row
+	// whose looked is not 0 is the last that was looked at, whatever it is, and says how
+	// many were.
+	ConsoleTasks(ctx context.Context, arg ConsoleTasksParams) ([][]byte, error)
+	// Tasks of a batch, the newest first of the first max_look that its index has.
+	ConsoleTasksOfBatch(ctx context.Context, arg ConsoleTasksOfBatchParams) ([][]byte, error)
+	// Tasks of a status, in the order of the index that has them: those that ended, the
+	// latest end first; running ones, the latest start first; those with a time, the
+	// soonest first; available ones as they would start, in a queue, or else in each of
+	// the queues that are known. At most max_look of them are looked at.
+	ConsoleTasksOfStatus(ctx context.Context, arg ConsoleTasksOfStatusParams) ([][]byte, error)
+	// One worker, if it is there. As WorkerList.
+	ConsoleWorker(ctx context.Context, id string) ([][]byte, error)
 	// Writes decisions, in the order they were made. Each second, if there are any.
 	DecisionInsert(ctx context.Context, arg DecisionInsertParams) error
 	// Decisions, the latest first.

@@ -7,6 +7,15 @@ func explore(st *stage) {
 	st.out.print("")
 	st.out.print("  psql '%s'", st.postgres.DSN())
 	for _, p := range st.pairs {
+		if p.sidecar == nil {
+			continue
+		}
+		if _, ended := p.sidecar.ended(); !ended { // any of them shows the whole fleet
+			st.out.print("  console    http://%s/console/", p.admin)
+			break
+		}
+	}
+	for _, p := range st.pairs {
 		for _, c := range []struct {
 			process *process
 			address string

@@ -1,0 +1,178 @@
+//go:build verify
+
+package console_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
+)
+
+var update = flag.Bool("update", false, "write the screenshots of docs/images")
+
+// samples is how long charts fill before they are looked at, in seconds.
+func samples() int {
+	if *update {
+		return 150 // a picture should show something
+	}
+	return 8
+}
+
+// keep writes a picture into the docs, or, with -artifacts, beside the test's output.
+func keep(t *testing.T, name string, picture []byte) {
+	t.Helper()
+	_, err := png.Decode(bytes.NewReader(picture))
+	require.NoError(t, err)
+	dir := t.ArtifactDir()
+	if *update && !strings.HasPrefix(name, "_") {
+		dir = filepath.Join("..", "..", "docs", "images")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
+}
+
+// fits holds a page to the width of the screen.
+func (p *tab) fits(what string) {
+	p.t.Helper()
+	require.LessOrEqual(p.t, eval[float64](p, "document.documentElement.scrollWidth - innerWidth"), 0.0, "%s is wider than the screen", what)
+}
+
+// A fleet at work, looked at in all the ways there are.
+func TestVerifyConsole(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	b := newBrowser(t)
+	axe := axeSource(t)
+
+	p := b.open(t, desktop())
+	p.visit(f.sidecars[1].URL()) // any sidecar's address leads there, and shows the same fleet
+	require.Contains(t, eval[string](p, "location.href"), "/console/")
+	p.visit(f.console)
+	p.await(fmt.Sprintf("Number(document.body.dataset.samples || 0) >= %d", samples()))
+	t.Run("charts move", func(t *testing.T) { chartsMove(t, p) }) //nolint:paralleltest // they look at one page, one after the other
+	keep(t, "console-overview", p.shot(false))
+	p.accessible(axe, "overview")
+	p.see(night())
+	p.await(`getComputedStyle(document.body).backgroundColor === "rgb(13, 18, 25)"`)
+	keep(t, "console-overview-dark", p.shot(false))
+	p.accessible(axe, "overview, dark")
+	p.see(phone())
+	p.fits("overview")
+	keep(t, "console-overview-phone", p.shot(false))
+	keep(t, "_overview-phone-whole", p.shot(true))
+	p.clean()
+
+	for name, path := range f.paths(t) {
+		p := b.open(t, desktop())
+		p.visit(f.console + path)
+		p.fits(name)
+		p.accessible(axe, name)
+		keep(t, "_"+name, p.shot(false))
+		if name == "task" {
+			keep(t, "console-task", p.shot(false))
+		}
+		p.see(night())
+		p.accessible(axe, name+", dark")
+		keep(t, "_"+name+"-dark", p.shot(false))
+		p.see(phone())
+		p.fits(name)
+		p.accessible(axe, name+", phone")
+		keep(t, "_"+name+"-phone", p.shot(false))
+		p.clean()
+	}
+	t.Run("comes back", func(t *testing.T) { f.comesBack(t, b) }) //nolint:paralleltest // it takes Postgres away
+}
+
+// paths are the pages beside the overview, some of them about what there is.
+func (f *fleet) paths(t *testing.T) map[string]string {
+	t.Helper()
+	one := func(sql string) (text string) {
+		fleettest.Eventually(t, patience, func() bool { return f.db.QueryRow(t.Context(), sql).Scan(&text) == nil }, func() string { return "nothing for " + sql })
+		return text
+	}
+	return map[string]string{
+		"workers": "workers", "queues": "queues", "tasks": "tasks", "decisions": "decisions", "interventions": "interventions",
+		"failures":   "tasks?status=cancelled",
+		"no-tasks":   "tasks?kind=nobody-has-it",
+		"task":       "tasks/" + one("SELECT id::text FROM sched.task WHERE status = 'completed' AND attempt > 1 ORDER BY id LIMIT 1"),
+		"unroutable": "tasks/" + one("SELECT id::text FROM sched.task WHERE kind = 'train_model' LIMIT 1"),
+		"worker":     "workers/" + one("SELECT id FROM sched.worker WHERE labels ? 'gpu'"),
+		"queue":      "queues/payments",
+	}
+}
+
+// chartsMove looks at the pixels of the charts, and at the figures beside them.
+func chartsMove(t *testing.T, p *tab) {
+	t.Helper()
+	const painted = `[...document.querySelectorAll("[data-chart] canvas")].map((c) => c.toDataURL().length).join()`
+	require.Equal(t, 4, eval[int](p, `document.querySelectorAll("[data-chart] canvas").length`))
+	before := eval[string](p, painted)
+	seen := eval[int](p, "Number(document.body.dataset.samples)")
+	p.await(fmt.Sprintf("Number(document.body.dataset.samples) >= %d", seen+3))
+	require.NotEqual(t, before, eval[string](p, painted))
+	for _, series := range []string{"enqueued", "ended", "forecast", "running", "slots", "pending", "p50"} {
+		text := eval[string](p, fmt.Sprintf(`document.querySelector('[data-series="%s"] b').textContent`, series))
+		require.NotEqual(t, "–", text, series)
+	}
+	require.Equal(t, "live", eval[string](p, `document.getElementById("live-state").textContent`))
+}
+
+// When Postgres goes and comes back, pages say so, and go on by themselves.
+func (f *fleet) comesBack(t *testing.T, b *browser) {
+	t.Helper()
+	p := b.open(t, desktop())
+	p.visit(f.console)
+	p.await("Number(document.body.dataset.samples || 0) >= 3")
+	p.clean()
+	require.NoError(t, f.server.Kill())
+	p.await(`document.getElementById("notice").textContent.includes("Postgres does not answer")`)
+	keep(t, "_away", p.shot(false))
+	gone := b.open(t, desktop())
+	gone.visit(f.console + "queues")
+	require.Contains(t, eval[string](gone, `document.querySelector("main").innerText`), "Postgres does not answer")
+	keep(t, "_away-page", gone.shot(false))
+	require.NoError(t, f.server.Restart(t.Context()))
+	p.await(`document.getElementById("notice").textContent === ""`)
+	gone.await(`document.querySelector("main h1").innerText === "Queues"`)
+}
+
+// axeSource is the script that looks for what shuts people out, from npm.
+func axeSource(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Log("there is no npm on this machine: accessibility is not checked with axe-core")
+		return ""
+	}
+	dir := t.TempDir()
+	install := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, "axe-core@4.14.1")
+	install.WaitDelay = time.Second
+	if output, err := install.CombinedOutput(); err != nil {
+		t.Logf("axe-core is not to be had: accessibility is not checked with it: %s", output)
+		return ""
+	}
+	source, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
+	require.NoError(t, err)
+	return string(source)
+}
+
+// accessible holds a page to what axe-core finds.
+func (p *tab) accessible(axe, what string) {
+	p.t.Helper()
+	if axe == "" {
+		return
+	}
+	eval[bool](p, axe+"; true")
+	found := eval[string](p, `axe.run(document, {resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+		.then((r) => r.violations.map((v) => v.id + ": " + v.help + "\n  " + v.nodes.map((n) => n.html.slice(0, 200) + " " + n.failureSummary).slice(0, 3).join("\n  ")).join("\n"))`)
+	require.Empty(p.t, found, what)
+}
