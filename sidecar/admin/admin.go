@@ -28,8 +28,8 @@ const (
 
 // Config is what the listener shows and serves.
 type Config struct {
-	Addr     string // host:port; port 0: a free one
-	Pprof    bool
+	Addr  string // host:port; port 0: a free one
+	Pprof bool
 	// Gatherer has what /metrics shows. Nil: there is no such page.
 	Gatherer prometheus.Gatherer
 	// NotReady returns why the sidecar takes no tasks now; empty: it is ready.

@@ -340,13 +340,14 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, sent, now time.
 		return int(a.ID - b.ID)
 	})
 	g.countClaimed(rows, now)
-	members := &group{members: make([]*execution, len(rows)), asked: sent}
+	members := &group{members: make([]*execution, len(rows))}
 	members.left.Add(len(rows))
 	for i := range rows {
 		x := g.newExecution(worker, &rows[i], now)
 		x.group = members
 		members.members[i] = x
-		g.running.add(x)
+		g.trace(x, sent)
+		g.running.add(x) // from here on others read it
 	}
 	empty := []byte("{}")                               // what River decodes; the real ones travel in the executions
 	first, attemptedAt := &rows[0], rows[0].AttemptedAt // a pointer into rows would keep them all

@@ -58,7 +58,6 @@ type execution struct {
 type group struct {
 	members []*execution
 	left    sync.WaitGroup
-	asked   time.Time // when the claim's statement was sent
 }
 
 type leaseKey struct {
@@ -164,7 +163,6 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 // run dispatches the task, writes the outcome, and only then frees the slot.
 func (g *Governor) run(x *execution) {
 	defer g.release(x)
-	g.trace(x)
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	outcome := g.dispatch(x)
@@ -175,14 +173,14 @@ func (g *Governor) run(x *execution) {
 }
 
 // trace begins the attempt's spans, if it is traced. Exemplars find them by its context.
-func (g *Governor) trace(x *execution) {
-	x.spans = g.config.Spans.Begin(&x.task, x.group.asked, x.started)
+// Asked is when the claim's statement was sent.
+func (g *Governor) trace(x *execution, asked time.Time) {
+	x.spans = g.config.Spans.Begin(&x.task, asked, x.started)
 	x.ctx = x.spans.Context(x.ctx)
 }
 
 // start is run for a dispatcher that needs no goroutine for each task.
 func (g *Governor) start(x *execution, starter dispatch.Starter) {
-	g.trace(x)
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	if !g.owns(x.task.Lease.WorkerID) {
