@@ -205,5 +205,5 @@ func PortOf(appURL string) string {
 	if port := u.Port(); port != "" {
 		return port
 	}
-	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return map[string]string{"http": "80", "h2c": "80", "https": "443"}[u.Scheme]
 }

@@ -331,7 +331,7 @@ func TestStrangerAtTheAppsURL(t *testing.T) {
 func TestPortIsTheAppURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"http://127.0.0.1:3000/tasks": "PORT=3000", "https://app": "PORT=443", "http://[::1]": "PORT=80", "unix:///run/app.sock:/x": "",
+		"http://127.0.0.1:3000/tasks": "PORT=3000", "https://app": "PORT=443", "h2c://app": "PORT=80", "h2c+unix:///run/app.sock": "", "http://[::1]": "PORT=80", "unix:///run/app.sock:/x": "",
 	} {
 		got := withAddress([]string{"A=b"}, config.App{URL: url})
 		if want == "" {

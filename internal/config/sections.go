@@ -39,8 +39,8 @@ func connectionFields() []Field {
 			Doc: "How tasks are handed to the app: http posts each to app.url; grpc lets the app open sessions at app.listen, the fast way; exec runs app.command for each.",
 		},
 		{
-			Key: "app.url", Values: "http://host:port, https://host:port or unix:///path/to.sock; then a path if need be (after : for a socket)",
-			Doc: "http: where tasks are delivered: POST {app.url}/{kind}.",
+			Key: "app.url", Values: "http://host:port, https://host:port or unix:///path/to.sock, h2c://host:port or h2c+unix:///path/to.sock; then a path if need be (after : for a socket)",
+			Doc: "http: where tasks are delivered: POST {app.url}/{kind}. h2c: the app speaks HTTP/2 without TLS.",
 		},
 		{
 			Key: "app.health_path", Values: "empty, or a path that starts with /",

@@ -134,7 +134,7 @@ func (c *Sidecar) checkApp() []Problem {
 		problems = append(problems, c.problem("app.protocol", "must be http, grpc or exec", ""))
 	}
 	if what := wrongWithAppURL(c.App.URL); what != "" {
-		p := c.problem("app.url", what, "write http://host:port, https://host:port or unix:///run/app.sock")
+		p := c.problem("app.url", what, "write http://host:port, https://host:port or unix:///run/app.sock; h2c://host:port or h2c+unix:///run/app.sock for an app that speaks HTTP/2")
 		if u, err := url.Parse(c.App.URL); err == nil && u.User != nil {
 			p.Value, p.Advice = u.Redacted(), "leave it out: app.secrets are how the app knows its sidecar"
 		}
@@ -177,7 +177,7 @@ func wrongWithListen(text string) string {
 
 // wrongWithAppURL says what keeps a text from being the app's URL.
 func wrongWithAppURL(text string) string {
-	if socket, ok := strings.CutPrefix(text, "unix://"); ok {
+	if socket, ok := strings.CutPrefix(strings.TrimPrefix(text, "h2c+"), "unix://"); ok {
 		if !strings.HasPrefix(socket, "/") {
 			return "names no absolute path of a socket"
 		}
@@ -188,8 +188,8 @@ func wrongWithAppURL(text string) string {
 	switch {
 	case err != nil:
 		return "is not a URL"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "must start with http://, https:// or unix:///"
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return "must start with http://, https://, unix:///, h2c:// or h2c+unix:///"
 	case u.Hostname() == "":
 		return "has no host"
 	case u.User != nil:

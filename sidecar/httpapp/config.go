@@ -33,8 +33,9 @@ const (
 // URL take the Default… of this package.
 type Config struct {
 	// URL of the app: http://host:port/prefix, https://… or
-	// unix:///path/to.sock, the latter with an optional :/prefix. A task of
-	// kind K goes to URL/K.
+	// unix:///path/to.sock, the latter with an optional :/prefix; h2c://… and
+	// h2c+unix:///… for an app that speaks HTTP/2 without TLS. A task of kind K
+	// goes to URL/K.
 	URL string
 
 	// Secrets sign each request by Standard Webhooks, each as whsec_ and the
@@ -56,7 +57,8 @@ type Config struct {
 	HealthTimeout time.Duration
 
 	// Connections. MaxConns bounds all of them, 0 leaves that to the sidecar's
-	// slots. An idle one is closed after IdleConnTimeout: keep that shorter
+	// slots; HTTP/2 needs only as many as the app's own limit of requests on one
+	// demands. An idle one is closed after IdleConnTimeout: keep that shorter
 	// than the app's own.
 	MaxConns        int
 	MaxIdleConns    int

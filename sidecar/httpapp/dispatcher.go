@@ -60,7 +60,9 @@ func New(config Config) (*Dispatcher, error) {
 		clock:         config.Clock,
 	}
 	d.transport = d.newTransport(config)
-	d.transport.MaxConnsPerHost = config.MaxConns
+	if !d.target.h2c { // where a connection carries as many requests as the app allows
+		d.transport.MaxConnsPerHost = config.MaxConns
+	}
 	d.transport.MaxIdleConnsPerHost = config.MaxIdleConns
 	d.transport.IdleConnTimeout = config.IdleConnTimeout
 	d.probes = d.newTransport(config)
@@ -69,9 +71,15 @@ func New(config Config) (*Dispatcher, error) {
 }
 
 // newTransport leaves out what net/http does by default: proxies of the
-// environment, HTTP/2 and unpacking, which would hide a response's real size.
+// environment, HTTP/2 by agreement and unpacking, which would hide a response's
+// real size. An app that is said to speak HTTP/2 is spoken to in nothing else: there
+// is no asking first without TLS.
 func (d *Dispatcher) newTransport(config Config) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!d.target.h2c)
+	protocols.SetUnencryptedHTTP2(d.target.h2c)
 	return &http.Transport{
+		Protocols: protocols,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.dial(ctx)
 		},

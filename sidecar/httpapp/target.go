@@ -19,13 +19,24 @@ type target struct {
 	host    string // for the Host header
 	prefix  string // decoded path before the kind, without a slash at its end
 	display string // for error texts
+	h2c     bool   // it speaks HTTP/2, without TLS and without being asked first
 }
 
-// parseTarget reads the app's URL: http://, https:// or
-// unix:///path/to.sock, the latter with an optional :/prefix.
+// schemes are those of the app's URL by what a connection is to carry.
+func schemes() map[string]string {
+	return map[string]string{"http": "http", "h2c": "http", "https": "https"}
+}
+
+// parseTarget reads the app's URL: http://, h2c://, https://, or
+// unix:///path/to.sock or h2c+unix:///path/to.sock, these with an optional :/prefix.
 func parseTarget(raw string) (target, error) {
 	if socket, ok := strings.CutPrefix(raw, "unix://"); ok {
 		return parseSocket(raw, socket)
+	}
+	if socket, ok := strings.CutPrefix(raw, "h2c+unix://"); ok {
+		t, err := parseSocket(raw, socket)
+		t.h2c = true
+		return t, err
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -39,8 +50,9 @@ func parseTarget(raw string) (target, error) {
 	if u.User != nil {
 		return target{}, errors.New("the app's URL holds a user or password; remove them (the URL is shown to operators) and set a secret, so that the app can verify signatures")
 	}
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return target{}, fmt.Errorf("the app's URL %q has no scheme this sidecar speaks; start it with http://, https:// or unix:///", raw)
+	scheme, known := schemes()[u.Scheme]
+	if !known {
+		return target{}, fmt.Errorf("the app's URL %q has no scheme this sidecar speaks; start it with http://, https://, h2c://, unix:/// or h2c+unix:///", raw)
 	}
 	if u.Hostname() == "" {
 		return target{}, fmt.Errorf("the app's URL %q names no host; write it like http://127.0.0.1:8080/tasks", raw)
@@ -50,12 +62,13 @@ func parseTarget(raw string) (target, error) {
 	}
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = map[string]string{"http": "80", "https": "443"}[scheme]
 	}
 	return target{
 		network: "tcp",
 		address: net.JoinHostPort(u.Hostname(), port),
-		scheme:  u.Scheme,
+		scheme:  scheme,
+		h2c:     u.Scheme == "h2c",
 		host:    u.Host,
 		prefix:  strings.TrimRight(u.Path, "/"),
 		display: raw,
