@@ -5,12 +5,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/migrations"
+	"github.com/sched-sidecar/sched/sql/audit"
 )
 
 func randomRoles() migrations.RoleNames {
@@ -87,6 +90,33 @@ func TestAuditorMayOnlyRead(t *testing.T) {
 	require.NotEmpty(t, all[string](t, conn, "SELECT sched.explain(id) FROM sched.task"))
 	require.Equal(t, []string{"explain", "pressure", "pressure"}, all[string](t, conn, `SELECT proname::text FROM pg_proc
 		WHERE pronamespace = 'sched'::regnamespace AND has_function_privilege(oid, 'EXECUTE')`))
+}
+
+// Every audit runs with an auditor's rights.
+func TestAuditorCanAskEverything(t *testing.T) {
+	t.Parallel()
+	pool, roles := withRoles(t)
+	ended(t, pool, "completed", "1 hour")
+	require.Equal(t, 1, archive(t, pool))
+	conn := connect(t, pool, newRole(t, pool, "IN ROLE "+roles.Auditor))
+	questions, err := audit.Questions()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(questions), 10)
+	for _, q := range questions {
+		values := map[string]string{}
+		if q.Name == "story" {
+			values["task"] = "1"
+		}
+		args, err := q.Bind(values, func(text string) (time.Time, error) {
+			if text == "now" {
+				return time.Now(), nil
+			}
+			return time.Now().Add(-24 * time.Hour), nil
+		})
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), q.SQL, pgx.QueryExecModeSimpleProtocol, pgx.NamedArgs(args))
+		require.NoError(t, err, q.Name)
+	}
 }
 
 func TestSidecarHasWhatItNeeds(t *testing.T) {

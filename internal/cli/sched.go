@@ -25,6 +25,7 @@ func schedCommand(environ []string) *cobra.Command {
 		canaryCommand(environ),
 		decisionsCommand(environ),
 		actionsCommand(environ),
+		auditCommand(environ),
 		applyCommand(environ),
 		exportCommand(environ),
 		migrateCommand(environ),
