@@ -502,6 +502,9 @@ CREATE TABLE sched.worker (
     score real,
     scale_out boolean DEFAULT false NOT NULL,
     elastic_reason text,
+    score_cpu real,
+    score_mem real,
+    score_pending real,
     CONSTRAINT worker_pkey PRIMARY KEY (id),
     CONSTRAINT worker_health_check CHECK ((health = ANY (ARRAY['good'::text, 'strained'::text, 'overloaded'::text]))),
     CONSTRAINT worker_id_check CHECK (((char_length(id) >= 1) AND (char_length(id) <= 127))),
@@ -3824,6 +3827,9 @@ COMMENT ON COLUMN sched.worker.forecast IS 'Tasks a second that it expects.';
 COMMENT ON COLUMN sched.worker.score IS 'Joint score of cpu, memory and what waits, 0 to 1.';
 COMMENT ON COLUMN sched.worker.scale_out IS 'It should have more slots and has no cpu or memory for them: the fleet needs more workers.';
 COMMENT ON COLUMN sched.worker.elastic_reason IS 'What decided about its slots last: demand, joint, shed, push-back, cooldown, frozen, hold or stale.';
+COMMENT ON COLUMN sched.worker.score_cpu IS 'Part of its score that cpu makes: use, 0 to 1, times the weight.';
+COMMENT ON COLUMN sched.worker.score_mem IS 'Part that memory makes.';
+COMMENT ON COLUMN sched.worker.score_pending IS 'Part that waiting tasks make.';
 COMMENT ON VIEW sched.workers IS 'The registrations of sidecars: those that live, and those that ended in the last 7 days.';
 COMMENT ON COLUMN sched.workers.id IS 'Random id of this registration.';
 COMMENT ON COLUMN sched.workers.hostname IS 'Machine that the sidecar runs on.';

@@ -32,6 +32,7 @@ func schedCommand(environ []string) *cobra.Command {
 		doctorCommand(environ),
 		benchCommand(environ),
 		simulateCommand(environ),
+		topCommand(environ),
 		completionCommand(),
 		versionCommand("sched"),
 	)

@@ -13,7 +13,8 @@ func float4(v float64) pgtype.Float4 { return pgtype.Float4{Float32: float32(v),
 // news reports whether a row says something else than what was written last.
 func (s *Sizer) news(row dbq.WorkerElasticParams) bool {
 	return row.ID != s.said.ID || row.ScaleOut != s.said.ScaleOut || row.Reason != s.said.Reason ||
-		moved(s.said.Demand, row.Demand) || moved(s.said.Arrivals, row.Arrivals) || moved(s.said.Forecast, row.Forecast) || moved(s.said.Score, row.Score)
+		moved(s.said.Demand, row.Demand) || moved(s.said.Arrivals, row.Arrivals) || moved(s.said.Forecast, row.Forecast) || moved(s.said.Score, row.Score) ||
+		moved(s.said.ScoreCpu, row.ScoreCpu) || moved(s.said.ScoreMem, row.ScoreMem) || moved(s.said.ScorePending, row.ScorePending)
 }
 
 // moved reports whether a number changed by a tenth.

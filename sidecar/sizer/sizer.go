@@ -213,10 +213,12 @@ func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 func (s *Sizer) publish(ctx context.Context, workerID string, sample elastic.Sample, d elastic.Decision) {
 	row := dbq.WorkerElasticParams{
 		ID: workerID, Demand: float4(d.Demand), Arrivals: float4(sample.Arrivals), Forecast: float4(d.Forecast), Score: float4(d.Score.Total),
+		ScoreCpu: float4(d.Score.CPU), ScoreMem: float4(d.Score.Mem), ScorePending: float4(d.Score.Pending),
 		ScaleOut: d.ScaleOut, Reason: pgtype.Text{String: string(d.Reason), Valid: true},
 	}
 	if d.Reason == elastic.ReasonStale || d.Reason == elastic.ReasonFrozen { // nothing new is known
 		row.Demand, row.Arrivals, row.Score, row.ScaleOut = s.said.Demand, s.said.Arrivals, s.said.Score, s.said.ScaleOut
+		row.ScoreCpu, row.ScoreMem, row.ScorePending = s.said.ScoreCpu, s.said.ScoreMem, s.said.ScorePending
 	}
 	if !s.news(row) {
 		return

@@ -178,4 +178,8 @@ func TestStore(t *testing.T) {
 	var demand float64
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT demand FROM sched.fleet_demand").Scan(&demand))
 	require.InDelta(t, f.written[0].Demand.Float32, demand, 1e-3)
+	var parts, total float64
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT score_cpu + score_mem + score_pending, score FROM sched.worker WHERE id = 'a'").Scan(&parts, &total))
+	require.Positive(t, total)
+	require.InDelta(t, total, parts, 1e-3, "the parts of the score add up to it")
 }

@@ -366,7 +366,7 @@ func (q *Queries) ConsoleTasks(ctx context.Context, arg ConsoleTasksParams) ([][
 
 const consoleTasksOfBatch = `-- name: ConsoleTasksOfBatch :many
 WITH looked AS (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
     FROM sched.task AS t
     WHERE t.batch = $6::text
     LIMIT $7::int
@@ -426,7 +426,7 @@ func (q *Queries) ConsoleTasksOfBatch(ctx context.Context, arg ConsoleTasksOfBat
 const consoleTasksOfStatus = `-- name: ConsoleTasksOfStatus :many
 WITH looked AS (
     (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
         FROM sched.task AS t
         WHERE t.status = $5::text::sched.river_job_state AND t.end_time IS NOT NULL
             AND $5::text IN ('completed', 'cancelled', 'discarded')
@@ -435,7 +435,7 @@ WITH looked AS (
     )
     UNION ALL
     (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
         FROM sched.task AS t
         WHERE t.status = $5::text::sched.river_job_state AND $5::text IN ('running', 'pending')
         ORDER BY t.start_time DESC
@@ -443,7 +443,7 @@ WITH looked AS (
     )
     UNION ALL
     (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
         FROM sched.task AS t
         WHERE t.status IN ('retryable', 'scheduled') AND t.status = $5::text::sched.river_job_state
             AND $5::text IN ('retryable', 'scheduled')
@@ -452,11 +452,11 @@ WITH looked AS (
     )
     UNION ALL
     (
-        SELECT a.id, a.kind, a.queue, a.status, a.start_time, a.end_time, a.worker_id, a.attempt, a.max_attempts, a.priority, a.run_at, a.created_at, a.args, a.output, a.error, a.selector, a.protocol, a.batch, a.unique_key, a.headers, a.lost, a.snoozes, a.enqueued_by, a.enqueued_app, a.timeout
+        SELECT a.id, a.kind, a.queue, a.status, a.start_time, a.end_time, a.worker_id, a.attempt, a.max_attempts, a.priority, a.run_at, a.created_at, a.args, a.output, a.error, a.selector, a.protocol, a.batch, a.unique_key, a.headers, a.lost, a.snoozes, a.enqueued_by, a.enqueued_app, a.timeout, a.host, a.claims, a.archived
         FROM sched.queue AS q
         CROSS JOIN generate_series(1, 4) AS p (priority)
         CROSS JOIN LATERAL (
-            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
             FROM sched.task AS t
             WHERE t.status = 'available' AND t.queue = q.name AND t.priority = p.priority
             ORDER BY t.run_at, t.id
@@ -520,7 +520,7 @@ func (q *Queries) ConsoleTasksOfStatus(ctx context.Context, arg ConsoleTasksOfSt
 const consoleWorker = `-- name: ConsoleWorker :many
 SELECT row_to_json(page)::json AS worker
 FROM (
-    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
+    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.score_cpu, w.score_mem, w.score_pending, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
     FROM sched.worker AS w
     WHERE w.id = $1
 ) AS page

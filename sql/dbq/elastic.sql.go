@@ -57,19 +57,25 @@ SET demand = $1,
     arrivals = $2,
     forecast = $3,
     score = $4,
-    scale_out = $5,
-    elastic_reason = $6
-WHERE w.id = $7 AND w.state IN ('pending', 'active', 'draining')
+    score_cpu = $5,
+    score_mem = $6,
+    score_pending = $7,
+    scale_out = $8,
+    elastic_reason = $9
+WHERE w.id = $10 AND w.state IN ('pending', 'active', 'draining')
 `
 
 type WorkerElasticParams struct {
-	Demand   pgtype.Float4
-	Arrivals pgtype.Float4
-	Forecast pgtype.Float4
-	Score    pgtype.Float4
-	ScaleOut bool
-	Reason   pgtype.Text
-	ID       string
+	Demand       pgtype.Float4
+	Arrivals     pgtype.Float4
+	Forecast     pgtype.Float4
+	Score        pgtype.Float4
+	ScoreCpu     pgtype.Float4
+	ScoreMem     pgtype.Float4
+	ScorePending pgtype.Float4
+	ScaleOut     bool
+	Reason       pgtype.Text
+	ID           string
 }
 
 // What a worker's controller found. When it changed, at most once a second.
@@ -79,6 +85,9 @@ func (q *Queries) WorkerElastic(ctx context.Context, arg WorkerElasticParams) er
 		arg.Arrivals,
 		arg.Forecast,
 		arg.Score,
+		arg.ScoreCpu,
+		arg.ScoreMem,
+		arg.ScorePending,
 		arg.ScaleOut,
 		arg.Reason,
 		arg.ID,

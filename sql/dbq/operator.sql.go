@@ -892,6 +892,104 @@ func (q *Queries) TimeZone(ctx context.Context, zone string) error {
 	return err
 }
 
+const topFleet = `-- name: TopFleet :one
+SELECT row_to_json(f)::json AS fleet
+FROM (
+    SELECT now() AS at, d.desired_workers, d.reason, d.workers, d.draining, d.scale_out, d.demand, d.arrivals, d.forecast, d.running, d.slots,
+        d.ceiling, coalesce(l.computed_at > clock_timestamp() - interval '5 seconds', false) AS led,
+        CASE WHEN l.computed_at > clock_timestamp() - interval '5 seconds' THEN l.pressure ELSE 'green' END AS pressure
+    FROM sched.fleet_demand AS d
+    CROSS JOIN sched.fleet AS l
+) AS f
+`
+
+// The fleet in one row: how many workers there are and should be, what runs, and
+// whether somebody leads.
+func (q *Queries) TopFleet(ctx context.Context) ([]byte, error) {
+	row := q.db.QueryRow(ctx, topFleet)
+	var fleet []byte
+	err := row.Scan(&fleet)
+	return fleet, err
+}
+
+const topQueues = `-- name: TopQueues :many
+SELECT row_to_json(page)::json AS queue
+FROM (
+    SELECT q.name, q.pressure, q.pressure_reason, q.pending, q.load, q.workers, q.free_slots, q.paused_at, q.unroutable,
+        coalesce(q.max_pending, (SELECT s.value::text::bigint FROM sched.setting AS s WHERE s.key = 'max_pending'), 1000) AS full_at
+    FROM sched.queues AS q
+    ORDER BY array_position(ARRAY['red', 'yellow'], q.pressure), q.pending DESC, q.name
+    LIMIT $1::int
+) AS page
+`
+
+// Queues as the leader found them last, those first that are under pressure, then
+// those in which most waits: up to max of them.
+func (q *Queries) TopQueues(ctx context.Context, max int32) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, topQueues, max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var queue []byte
+		if err := rows.Scan(&queue); err != nil {
+			return nil, err
+		}
+		items = append(items, queue)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const topWorkers = `-- name: TopWorkers :many
+SELECT row_to_json(page)::json AS worker
+FROM (
+    SELECT w.id, w.hostname, w.app_url, w.state, w.health, w.holds, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent,
+        w.arrivals, w.forecast, w.demand, w.score, w.score_cpu, w.score_mem, w.score_pending, w.scale_out, w.elastic_reason,
+        w.heartbeat_at, w.heartbeat_at > now() - interval '20 seconds' AS alive,
+        d.reason AS slots_reason, d.at AS slots_at, d.from_value AS slots_from, d.to_value AS slots_to
+    FROM sched.worker AS w
+    LEFT JOIN LATERAL (
+        SELECT l.reason, l.at, l.from_value, l.to_value
+        FROM sched.decision AS l
+        WHERE l.subject = w.id AND l.what IN ('slots', 'slots observed')
+        ORDER BY l.at DESC
+        LIMIT 1
+    ) AS d ON true
+    WHERE w.ended_at IS NULL
+    ORDER BY w.running DESC, w.started_at, w.id
+    LIMIT $1::int
+) AS page
+ORDER BY page.running DESC, page.id
+`
+
+// What living workers last said of their load and their slots, those first that run
+// the most; and the latest decision about the slots of each. For people who watch:
+// up to max of them.
+func (q *Queries) TopWorkers(ctx context.Context, max int32) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, topWorkers, max)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var worker []byte
+		if err := rows.Scan(&worker); err != nil {
+			return nil, err
+		}
+		items = append(items, worker)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workerBegan = `-- name: WorkerBegan :one
 SELECT w.started_at FROM sched.worker AS w WHERE w.id = $1
 `
@@ -919,7 +1017,7 @@ func (q *Queries) WorkerDrain(ctx context.Context, id string) (string, error) {
 const workerList = `-- name: WorkerList :many
 SELECT row_to_json(page)::json AS worker
 FROM (
-    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
+    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.score_cpu, w.score_mem, w.score_pending, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
     FROM sched.worker AS w
     WHERE ($1::boolean OR w.ended_at IS NULL)
     ORDER BY w.ended_at DESC NULLS FIRST, w.started_at DESC, w.id

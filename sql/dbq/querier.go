@@ -342,6 +342,16 @@ type Querier interface {
 	TaskWhole(ctx context.Context, arg TaskWholeParams) ([]byte, error)
 	// Sets the zone in which the rest of the transaction writes times.
 	TimeZone(ctx context.Context, zone string) error
+	// The fleet in one row: how many workers there are and should be, what runs, and
+	// whether somebody leads.
+	TopFleet(ctx context.Context) ([]byte, error)
+	// Queues as the leader found them last, those first that are under pressure, then
+	// those in which most waits: up to max of them.
+	TopQueues(ctx context.Context, max int32) ([][]byte, error)
+	// What living workers last said of their load and their slots, those first that run
+	// the most; and the latest decision about the slots of each. For people who watch:
+	// up to max of them.
+	TopWorkers(ctx context.Context, max int32) ([][]byte, error)
 	// When and how a version came about, as far as it is still known; the epoch: it is not.
 	TopologyHead(ctx context.Context, version int64) (TopologyHeadRow, error)
 	// The version that the last change up to a time led to. No row: no such change is kept.

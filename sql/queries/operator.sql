@@ -394,3 +394,51 @@ ORDER BY page.batch;
 -- The progress of one batch.
 SELECT row_to_json(b)::json AS batch
 FROM (SELECT c.* FROM sched.batch AS c WHERE c.batch = @name::text) AS b;
+
+-- name: TopWorkers :many
+-- What living workers last said of their load and their slots, those first that run
+-- the most; and the latest decision about the slots of each. For people who watch:
+-- up to max of them.
+SELECT row_to_json(page)::json AS worker
+FROM (
+    SELECT w.id, w.hostname, w.app_url, w.state, w.health, w.holds, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent,
+        w.arrivals, w.forecast, w.demand, w.score, w.score_cpu, w.score_mem, w.score_pending, w.scale_out, w.elastic_reason,
+        w.heartbeat_at, w.heartbeat_at > now() - interval '20 seconds' AS alive,
+        d.reason AS slots_reason, d.at AS slots_at, d.from_value AS slots_from, d.to_value AS slots_to
+    FROM sched.worker AS w
+    LEFT JOIN LATERAL (
+        SELECT l.reason, l.at, l.from_value, l.to_value
+        FROM sched.decision AS l
+        WHERE l.subject = w.id AND l.what IN ('slots', 'slots observed')
+        ORDER BY l.at DESC
+        LIMIT 1
+    ) AS d ON true
+    WHERE w.ended_at IS NULL
+    ORDER BY w.running DESC, w.started_at, w.id
+    LIMIT @max::int
+) AS page
+ORDER BY page.running DESC, page.id;
+
+-- name: TopQueues :many
+-- Queues as the leader found them last, those first that are under pressure, then
+-- those in which most waits: up to max of them.
+SELECT row_to_json(page)::json AS queue
+FROM (
+    SELECT q.name, q.pressure, q.pressure_reason, q.pending, q.load, q.workers, q.free_slots, q.paused_at, q.unroutable,
+        coalesce(q.max_pending, (SELECT s.value::text::bigint FROM sched.setting AS s WHERE s.key = 'max_pending'), 1000) AS full_at
+    FROM sched.queues AS q
+    ORDER BY array_position(ARRAY['red', 'yellow'], q.pressure), q.pending DESC, q.name
+    LIMIT @max::int
+) AS page;
+
+-- name: TopFleet :one
+-- The fleet in one row: how many workers there are and should be, what runs, and
+-- whether somebody leads.
+SELECT row_to_json(f)::json AS fleet
+FROM (
+    SELECT now() AS at, d.desired_workers, d.reason, d.workers, d.draining, d.scale_out, d.demand, d.arrivals, d.forecast, d.running, d.slots,
+        d.ceiling, coalesce(l.computed_at > clock_timestamp() - interval '5 seconds', false) AS led,
+        CASE WHEN l.computed_at > clock_timestamp() - interval '5 seconds' THEN l.pressure ELSE 'green' END AS pressure
+    FROM sched.fleet_demand AS d
+    CROSS JOIN sched.fleet AS l
+) AS f;
