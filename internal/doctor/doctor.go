@@ -41,6 +41,8 @@ type Options struct {
 	OldTransaction time.Duration
 	// How many dead rows are many. 0: 100,000.
 	ManyDeadRows int64
+	// How many transactions may have begun since the oldest that still counts. 0: 10,000,000.
+	OldXmin int64
 }
 
 func (o Options) withDefaults() Options {
@@ -56,6 +58,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ManyDeadRows == 0 {
 		o.ManyDeadRows = 100_000
+	}
+	if o.OldXmin == 0 {
+		o.OldXmin = 10_000_000
 	}
 	return o
 }
@@ -79,11 +84,13 @@ type check struct {
 func checks() []check {
 	return []check{
 		{"connection", "the server answers, is a primary, and has connections to spare", false, lookAtConnection},
+		{"pooler", "what stands between leaves sessions alone, and notifications go past it", false, lookAtPooler},
 		{"schema", "the contract version and the migrations are those of this release, River's tables too", false, lookAtSchema},
 		{"rights", "who owns the schema, what this login role may do, nothing open to everybody", true, lookAtRights},
+		{"roles", "the roles have the rights that they are for, and no others", true, lookAtRoles},
 		{"indexes", "the indexes of sched.river_job are there and valid, and no others of River's", true, lookAtIndexes},
 		{"autovacuum", "autovacuum is on, for sched.river_job too, and keeps up with it", true, lookAtAutovacuum},
-		{"transactions", "no old transaction keeps vacuum from removing dead rows", false, lookAtTransactions},
+		{"transactions", "no old transaction, slot or standby keeps vacuum from removing dead rows", false, lookAtTransactions},
 		{"notifications", "a notification gets through from one connection to another", false, lookAtNotifications},
 		{"clock", "the clock of this machine agrees with the database's", false, lookAtClock},
 		{"leader", "a sidecar leads, not another client of River", true, lookAtLeader},
@@ -95,6 +102,7 @@ func checks() []check {
 		{"queues", "every queue with waiting tasks has a worker and isn't paused", true, lookAtQueues},
 		{"routing", "a leader routes, and every queue's demands are offered by somebody", true, lookAtRouting},
 		{"pressure", "neither the fleet nor a queue is close to its limits", true, lookAtPressure},
+		{"limits", "the limits in force, and whether tasks wait for nothing but them", true, lookAtLimits},
 		{"canaries", "canaries have canary workers, and none was rolled back", true, lookAtCanaries},
 	}
 }

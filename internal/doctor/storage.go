@@ -147,8 +147,37 @@ func lookAtTransactions(ctx context.Context, p *patient) ([]Finding, error) {
 		})
 		return nil
 	})
+	if err != nil {
+		return found, err
+	}
+	holder, age, err := oldestXmin(ctx, p)
+	if err == nil && age >= p.OldXmin {
+		found = append(found, Finding{
+			Level:   Warning,
+			Message: fmt.Sprintf("%s keeps the rows of the last %d transactions: no dead row of theirs is removed meanwhile, and claims get slower", holder, age),
+			Advice:  "end it (SELECT pg_terminate_backend(pid), ROLLBACK PREPARED, or SELECT pg_drop_replication_slot(name) for one that nobody uses any more)",
+		})
+	}
 	if len(found) == 0 && err == nil {
-		found = append(found, ok("no transaction is older than %s", p.OldTransaction))
+		found = append(found, ok("no transaction is older than %s; the oldest that counts is %d transactions old", p.OldTransaction, age))
 	}
 	return found, err
+}
+
+// oldestXmin is who keeps the oldest dead rows of this database, and for how many
+// transactions. Of other login roles' sessions only some may see that.
+func oldestXmin(ctx context.Context, p *patient) (holder string, age int64, err error) {
+	err = p.tx.QueryRow(ctx, `SELECT h.who, h.age FROM (
+			SELECT format('session %s of %s (%s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), 'no application_name')), age(a.backend_xmin)
+			FROM pg_stat_activity AS a
+			WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid() AND (a.datname = current_database() OR a.backend_type = 'walsender')
+			UNION ALL
+			SELECT format('replication slot %s (%s)', s.slot_name, CASE WHEN s.active THEN 'in use' ELSE 'nobody uses it' END), age(s.xmin)
+			FROM pg_replication_slots AS s WHERE s.xmin IS NOT NULL
+			UNION ALL
+			SELECT format('prepared transaction %L', x.gid), age(x.transaction) FROM pg_prepared_xacts AS x WHERE x.database = current_database()
+			UNION ALL
+			SELECT '', 0
+		) AS h (who, age) ORDER BY h.age DESC LIMIT 1`).Scan(&holder, &age)
+	return holder, age, err
 }

@@ -149,3 +149,24 @@ func TestTransactions(t *testing.T) {
 		return look(t, dsn, "transactions", Options{OldTransaction: time.Nanosecond})[0].Level == OK
 	}, patience, tick)
 }
+
+// A snapshot keeps dead rows by the transactions since, however short it has been open.
+func TestTransactions_OldXmin(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Empty(t)
+	dsn := pgtest.DSN(pool)
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), `SET LOCAL application_name = 'report'`)
+	require.NoError(t, err)
+	var one int
+	require.NoError(t, tx.QueryRow(t.Context(), `SELECT 1`).Scan(&one)) // takes the snapshot
+	for range 20 {
+		exec(t, pool, `SELECT pg_current_xact_id()`)
+	}
+	finding := ill(t, look(t, dsn, "transactions", Options{OldXmin: 10}), Warning)
+	require.Contains(t, finding.Message, "(report) keeps the rows of the last ")
+	require.Contains(t, finding.Advice, "pg_terminate_backend")
+	healthy(t, look(t, dsn, "transactions", Options{}), "the oldest that counts is ")
+}

@@ -169,6 +169,9 @@ func TestVerifyPgBouncerEnqueue(t *testing.T) {
 				// Without a sidecar doctor has a complaint.
 				require.True(t, status == 0 || command[0] == "doctor", "%v: %s", command, out)
 				require.NotContains(t, out, "prepared statement")
+				if command[0] == "doctor" {
+					require.Contains(t, out, "a pooler in transaction mode answers")
+				}
 			}
 		}
 	})
