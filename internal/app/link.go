@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/sched-sidecar/sched/internal/config"
@@ -31,6 +32,9 @@ type link struct {
 	// bind tells the dispatcher of the governor, and where an app's word for its own
 	// load goes. It runs before anything is dispatched.
 	bind func(g *governor.Governor, report func(percent float64))
+	// announce tells the dispatcher where the sidecar's API is, as host:port. It runs
+	// before anything is dispatched.
+	announce func(addr string)
 	// drain tells the app that no more tasks come.
 	drain func(deadline time.Time)
 	close func()
@@ -52,7 +56,11 @@ func newLink(ctx context.Context, cfg config.Sidecar, opts Options) (*link, erro
 		if err != nil {
 			return nil, err
 		}
-		return plainLink(d, d.Close), nil
+		l := plainLink(d, d.Close)
+		if cfg.App.SendAPI {
+			l.announce = func(addr string) { d.TellAPI("http://" + localAddr(addr)) }
+		}
+		return l, nil
 	}
 }
 
@@ -65,7 +73,18 @@ func killAfter(cfg config.Sidecar) time.Duration {
 
 // plainLink is one without anything beside the dispatcher.
 func plainLink(d dispatcher, closeIt func()) *link {
-	return &link{dispatcher: d, bind: func(*governor.Governor, func(float64)) {}, drain: func(time.Time) {}, close: closeIt}
+	return &link{
+		dispatcher: d, bind: func(*governor.Governor, func(float64)) {}, announce: func(string) {}, drain: func(time.Time) {}, close: closeIt,
+	}
+}
+
+// localAddr is a listener's address as a program on this machine can use it.
+func localAddr(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 func newHTTP(cfg config.Sidecar, opts Options) (*httpapp.Dispatcher, error) {
@@ -95,7 +114,7 @@ func newSessions(ctx context.Context, cfg config.Sidecar, opts Options) (*link, 
 	}
 	opts.Logger.InfoContext(ctx, "waiting for the app's sessions", slog.String("listen", server.Addr()))
 	return &link{
-		dispatcher: d, serve: server.Serve, drain: d.Drain, close: server.Close,
+		dispatcher: d, serve: server.Serve, announce: func(string) {}, drain: d.Drain, close: server.Close,
 		bind: func(g *governor.Governor, r func(float64)) {
 			gov, report = g, r
 			d.SettleLate(g)

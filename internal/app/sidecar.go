@@ -172,6 +172,9 @@ func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgx
 		Console:  pages,
 		Logger:   opts.Logger,
 	})
+	if err == nil {
+		link.announce(s.server.Addr())
+	}
 	return s, err
 }
 

@@ -129,7 +129,7 @@ func TestLoadEveryKey(t *testing.T) {
 	t.Parallel()
 	const file = `
 database: {url: "postgres://u@h/d", pool_max: 7}
-app: {protocol: exec, url: "https://app:1", health_path: /up, secrets: [` + secretA + `, ` + secretB + `], listen: "unix:///s", command: [a, "b c"]}
+app: {protocol: exec, url: "https://app:1", health_path: /up, secrets: [` + secretA + `, ` + secretB + `], send_api: true, listen: "unix:///s", command: [a, "b c"]}
 queues: [q1, q2]
 kinds: [mail.send, "a/b"]
 labels: {topology.kubernetes.io/zone: eu-1}
@@ -150,7 +150,7 @@ tokens: {rate: 10, burst: 20}
 `
 	want := Sidecar{
 		Database:         Database{URL: "postgres://u@h/d", PoolMax: 7},
-		App:              App{Protocol: "exec", URL: "https://app:1", HealthPath: "/up", Secrets: []Secret{secretA, secretB}, Listen: "unix:///s", Command: []string{"a", "b c"}},
+		App:              App{Protocol: "exec", URL: "https://app:1", HealthPath: "/up", Secrets: []Secret{secretA, secretB}, SendAPI: true, Listen: "unix:///s", Command: []string{"a", "b c"}},
 		Queues:           []string{"q1", "q2"},
 		Kinds:            []string{"mail.send", "a/b"},
 		Labels:           map[string]string{"topology.kubernetes.io/zone": "eu-1"},
@@ -223,7 +223,7 @@ func TestLoadProblems(t *testing.T) {
 		{name: "text for a number", file: `slots: {ceiling: "5"}`, want: []string{"slots.ceiling = 5 (FILE:1): must be a whole number"}},
 		{name: "label that is a number", file: "labels: {version: 1.10}", want: []string{`has for version a value that YAML doesn't take for text: write "1.10" in quotes`}},
 		{name: "text for a list", file: "queues: default", want: []string{"queues = default (FILE:1): must be a list: [a, b]"}},
-		{name: "value for a section", file: "app: http://x", want: []string{"app (FILE:1): must be a mapping of protocol, url, health_path, secrets, listen, command, pid_file"}},
+		{name: "value for a section", file: "app: http://x", want: []string{"app (FILE:1): must be a mapping of protocol, url, health_path, secrets, send_api, listen, command, pid_file"}},
 		{name: "key given twice", file: "log: {level: info}\nlog: {level: warn}", want: []string{"log.level (FILE:2): is given twice, first at FILE:1; keep one"}},
 		{name: "list as document", file: "- a", want: []string{"FILE: must be a mapping of keys"}},
 		{name: "two documents", file: "queues: [a]\n---\nkinds: [b]", want: []string{"FILE: has more than one YAML document"}},

@@ -51,6 +51,10 @@ func connectionFields() []Field {
 			Doc: "http: sign every delivery in the form of Standard Webhooks. While secrets are being rotated list the new and the old: each adds a signature. Empty: no signature.",
 		},
 		{
+			Key: "app.send_api", Values: "true or false",
+			Doc: "http: tell the app with every task, in the header Sched-Api, where this sidecar's API takes what becomes of it: for apps that answer 202 and settle later.",
+		},
+		{
 			Key: "app.listen", Values: "unix:///path/to.sock, or host:port on loopback",
 			Doc: "grpc: where the app opens its sessions. Nobody logs in there: keep it to this machine.",
 		},

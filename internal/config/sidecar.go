@@ -63,6 +63,8 @@ type App struct {
 	// Secrets sign the requests to the app, in the form of Standard Webhooks.
 	// More than one, while they are being rotated: each adds a signature.
 	Secrets []Secret `koanf:"secrets"`
+	// SendAPI names the sidecar's API in each request, for apps that answer 202.
+	SendAPI bool `koanf:"send_api"`
 	// PIDFile holds the process id of an app that the sidecar didn't start.
 	PIDFile string `koanf:"pid_file"`
 	// Listen is where the app opens its sessions over grpc.

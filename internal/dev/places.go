@@ -36,6 +36,9 @@ func (s *server) choosePlaces(ctx context.Context) (*places, error) {
 	if !s.opts.Given("shutdown_grace") {
 		s.cfg.ShutdownGrace = 5 * time.Second // somebody waits at a terminal
 	}
+	if !s.opts.Given("app.send_api") {
+		s.cfg.App.SendAPI = true // its port may be any
+	}
 	if s.opts.Given("admin.addr") || isFree(ctx, s.cfg.Admin.ListenAddr()) {
 		return p, nil
 	}

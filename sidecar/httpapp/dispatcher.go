@@ -21,6 +21,7 @@ type Dispatcher struct {
 	target        target
 	keys          [][]byte
 	constant      constantHeaders
+	api           string // of the sidecar, in front of /v1/tasks; empty: not told
 	maxBody       int64
 	healthPath    string
 	healthTimeout time.Duration
@@ -110,6 +111,11 @@ func (d *Dispatcher) dial(ctx context.Context) (net.Conn, error) {
 		}
 	}
 }
+
+// TellAPI makes every request say, in the header Sched-Api, where the sidecar's API
+// takes what becomes of its task. Base is http://host:port. To be called before the
+// first Dispatch.
+func (d *Dispatcher) TellAPI(base string) { d.api = base }
 
 // Close closes idle connections. Call it when no Dispatch runs any more.
 func (d *Dispatcher) Close() {

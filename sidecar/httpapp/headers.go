@@ -26,6 +26,7 @@ const (
 	headerDeadline         = "Sched-Deadline"
 	headerBatch            = "Sched-Batch"
 	headerReason           = "Sched-Reason"
+	headerAPI              = "Sched-Api"
 	headerWebhookID        = "Webhook-Id"
 	headerWebhookTimestamp = "Webhook-Timestamp"
 	headerWebhookSignature = "Webhook-Signature"

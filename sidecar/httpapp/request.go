@@ -59,6 +59,9 @@ func (d *Dispatcher) post(ctx context.Context, task *dispatch.Task, now time.Tim
 	if !task.Deadline.IsZero() {
 		w.set(headerDeadline, task.Deadline.UTC().Format(timeLayout))
 	}
+	if d.api != "" {
+		w.set(headerAPI, d.api+"/v1/tasks/"+strconv.FormatInt(task.ID, 10))
+	}
 	d.sign(w, task, now, body)
 	passThrough(w.header, task.Headers)
 	if w.header[headerAccept] == nil {

@@ -120,3 +120,17 @@ func TestRequestPath(t *testing.T) {
 		require.Equal(t, path, <-seen, kind)
 	}
 }
+
+func TestRequestNamesTheAPI(t *testing.T) {
+	t.Parallel()
+	d, seen := recorder(t)
+	dispatchFor(t, d, newTask())
+	require.NotContains(t, (<-seen).header, "Sched-Api", "unless told")
+
+	d, seen = recorder(t)
+	d.TellAPI("http://127.0.0.1:9464")
+	task := newTask()
+	task.Headers = map[string]string{"sched-api": "http://forged"}
+	dispatchFor(t, d, task)
+	require.Equal(t, []string{"http://127.0.0.1:9464/v1/tasks/42"}, (<-seen).header["Sched-Api"])
+}
