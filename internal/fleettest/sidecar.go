@@ -99,6 +99,9 @@ func (s *Sidecar) cleanup(t *testing.T) {
 // PID is its process id.
 func (s *Sidecar) PID() int { return s.cmd.Process.Pid }
 
+// AdminAddr is its admin listener's address, host:port.
+func (s *Sidecar) AdminAddr() string { return strings.TrimPrefix(s.admin, "http://") }
+
 // Signal sends a signal, if the process is still there.
 func (s *Sidecar) Signal(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 

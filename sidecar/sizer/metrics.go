@@ -35,6 +35,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Namespace: "sched", Name: "elastic_changes_total", Help: "Times the slots were moved, by reason.",
 		}, []string{"reason"}),
 	}
+	for _, reason := range elastic.Reasons() {
+		m.changes.WithLabelValues(string(reason)) // a series that starts at zero
+	}
 	registerer.MustRegister(m.errorRatio, m.arrivals, m.forecast, m.service, m.demand, m.want, m.scaleOut, m.score, m.reason, m.changes)
 	return m
 }

@@ -1,3 +1,5 @@
+//go:build !verify
+
 package see_test
 
 import (
@@ -7,11 +9,3 @@ import (
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// Where things are, from here.
-const (
-	rulesFile     = "../../deploy/prometheus/sched.rules.yml"
-	rulesTestFile = "../../deploy/prometheus/sched.rules.test.yml"
-	runbookFile   = "../../docs/runbook.md"
-	dashboardFile = "../../deploy/grafana/dashboards/sched-prometheus.json"
-)

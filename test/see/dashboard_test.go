@@ -1,0 +1,165 @@
+package see_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// dashboard is what is looked at of one.
+type dashboard struct {
+	UID    string `json:"uid"`
+	Title  string `json:"title"`
+	Panels []panel
+	Links  []struct {
+		URL string `json:"url"`
+	} `json:"links"`
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+}
+
+type panel struct {
+	ID      int `json:"id"`
+	Type    string
+	Title   string
+	GridPos struct{ H, W, X, Y int } `json:"gridPos"`
+	Targets []target
+}
+
+type target struct {
+	RefID      string `json:"refId"`
+	Expr       string
+	Datasource struct{ Type, UID string }
+}
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	text, err := os.ReadFile(dashboardFile)
+	require.NoError(t, err)
+	var d dashboard
+	require.NoError(t, json.Unmarshal(text, &d))
+	return d
+}
+
+func TestDashboardUsesMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	names := known(t)
+	shown := map[string]bool{}
+	for _, panel := range readDashboard(t).Panels {
+		for _, target := range panel.Targets {
+			require.Equal(t, "prometheus", target.Datasource.Type, panel.Title)
+			for _, name := range usedBy(target.Expr) {
+				require.True(t, names[name], "panel %q uses %s, which no sidecar has", panel.Title, name)
+				shown[name] = true
+			}
+		}
+	}
+	for _, name := range []string{
+		"sched_qps_prediction_error_ratio", "sched_worker_pool_workers_active", "sched_elastic_score", "sched_elastic_forecast_per_second",
+		"sched_fleet_pressure", "sched_queue_oldest_available_seconds", "sched_notifications_total",
+	} {
+		require.True(t, shown[name], "%s is on no panel", name)
+	}
+}
+
+func TestDashboardIsWhole(t *testing.T) {
+	t.Parallel()
+	d := readDashboard(t)
+	require.Equal(t, "sched-prometheus", d.UID)
+	var urls, variables []string
+	for _, link := range d.Links {
+		urls = append(urls, link.URL)
+	}
+	require.Contains(t, urls, "/d/sched-postgres")
+	require.Contains(t, urls, "${console}")
+	for _, variable := range d.Templating.List {
+		variables = append(variables, variable.Name)
+		for _, name := range usedBy(variable.Definition) {
+			require.True(t, known(t)[name], "variable %s uses %s", variable.Name, name)
+		}
+	}
+	require.Subset(t, variables, []string{"datasource", "job", "instance", "queue", "kind"})
+	const width = 24
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range d.Panels {
+		require.False(t, ids[p.ID], "panel %q has the id of another", p.Title)
+		ids[p.ID] = true
+		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, width, p.Title)
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				require.Empty(t, taken[at], "panel %q lies on another", p.Title)
+				taken[at] = p.Title
+			}
+		}
+	}
+}
+
+// What is provisioned, and what the compose file mounts, is there.
+func TestDeploymentIsWhole(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"datasources/sched.yml", "dashboards/sched.yml"} {
+		text, err := os.ReadFile(filepath.Join(provisioning, file))
+		require.NoError(t, err)
+		var any map[string]any
+		require.NoError(t, yaml.Unmarshal(text, &any), file)
+		require.Equal(t, 1, any["apiVersion"], file)
+	}
+	text, err := os.ReadFile(composeFile)
+	require.NoError(t, err)
+	var compose struct {
+		Services map[string]struct {
+			Volumes     []string
+			NetworkMode string   `yaml:"network_mode"`
+			Ports       []string `yaml:"ports"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &compose))
+	require.Subset(t, keys(compose.Services), []string{"postgres", "prometheus", "grafana"})
+	for name, service := range compose.Services {
+		for _, volume := range service.Volumes {
+			from, _, _ := strings.Cut(volume, ":")
+			if strings.HasPrefix(from, ".") {
+				require.FileExists(t, existing(t, filepath.Join(filepath.Dir(composeFile), from)), name)
+			}
+		}
+		for _, port := range service.Ports {
+			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s: %s is open to other machines", name, port)
+		}
+		if beside, shares := strings.CutPrefix(service.NetworkMode, "service:"); shares {
+			require.Contains(t, compose.Services, beside, name)
+		}
+	}
+}
+
+// existing returns a file for a path that is one, or any file of a directory.
+func existing(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	if !info.IsDir() {
+		return path
+	}
+	var found string
+	require.NoError(t, filepath.WalkDir(path, func(at string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			found = at
+		}
+		return err
+	}))
+	return found
+}
+
+func keys[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	return names
+}
