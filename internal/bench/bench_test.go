@@ -48,7 +48,7 @@ func process(name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return app.RunSidecar(ctx, loaded.Sidecar, app.Options{Logger: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	return app.RunSidecar(ctx, loaded.Sidecar, app.Options{Logger: slog.New(slog.NewJSONHandler(os.Stderr, nil)), Getenv: os.Getenv})
 }
 
 // smoke runs scenarios at their smallest and returns the figures by name.

@@ -27,7 +27,7 @@ func documented(t *testing.T) map[string][2]string {
 }
 
 // shared reports whether several commands measure the figures of a scenario.
-func shared(scenario string) bool { return scenario == "routing" }
+func shared(scenario string) bool { return scenario == "routing" || scenario == "see" }
 
 // requireDocumented holds docs/verify.md to the figures that were measured.
 func requireDocumented(t *testing.T, figures map[string]bench.Figure, bounds map[string]string) {

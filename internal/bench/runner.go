@@ -27,6 +27,7 @@ type Config struct {
 	Timers   TimersConfig
 	Backlog  BacklogConfig
 	Elastic  ElasticConfig
+	See      SeeConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -37,7 +38,7 @@ func DefaultConfig() Config {
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
 		Enqueue: defaultEnqueue(),
 		Routing: defaultRouting(),
-		Timers:  defaultTimers(), Backlog: defaultBacklog(), Elastic: defaultElastic(),
+		Timers:  defaultTimers(), Backlog: defaultBacklog(), Elastic: defaultElastic(), See: defaultSee(),
 	}
 }
 
@@ -49,7 +50,7 @@ func (c Config) Validate() error {
 	}
 	for _, err := range []error{
 		c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate(), c.Routing.validate(),
-		c.Timers.validate(), c.Backlog.validate(), c.Elastic.validate(),
+		c.Timers.validate(), c.Backlog.validate(), c.Elastic.validate(), c.See.validate(),
 	} {
 		if err != nil {
 			return err
@@ -72,11 +73,12 @@ const (
 	Timers   Scenario = "timers"
 	Backlog  Scenario = "backlog"
 	Elastic  Scenario = "elastic"
+	See      Scenario = "see"
 )
 
 // Scenarios lists all of them.
 func Scenarios() []Scenario {
-	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic}
+	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic, See}
 }
 
 // Runner measures on one server.
@@ -128,6 +130,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.backlog(ctx)
 	case Elastic:
 		return r.elastic(ctx)
+	case See:
+		return r.see(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

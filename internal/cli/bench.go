@@ -48,6 +48,10 @@ func benchCommand(environ []string) *cobra.Command {
 		}, bench.Timers),
 		benchScenario("backlog", "Drains beside a million other rows, claims beside an open transaction", addBacklogFlags, bench.Backlog),
 		benchScenario("elastic", "How slots follow what arrives and what an app bears, beside fixed ones", addElasticFlags, bench.Elastic),
+		benchScenario("see", "What it costs to be watched", func(cmd *cobra.Command, o *benchOptions) {
+			addDrainFlags(cmd, o)
+			cmd.Flags().StringSliceVar(&o.See.Parts, "parts", o.See.Parts, "what to measure of it")
+		}, bench.See),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
