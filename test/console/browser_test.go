@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a page may take, on a busy machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // browser is a headless Chromium with a profile of its own.
 type browser struct {
@@ -63,8 +63,9 @@ func phone() look   { return look{width: 390, height: 844} }
 
 // tab is a page that is looked at, and what it complained of on its console.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t     *testing.T
+	ctx   context.Context
+	close func()
 
 	mu       sync.Mutex
 	problems []string
@@ -74,7 +75,7 @@ type tab struct {
 func (b *browser) open(t *testing.T, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
-	p := &tab{t: t, ctx: ctx}
+	p := &tab{t: t, ctx: ctx, close: cancel}
 	messages := chromedp.Console(ctx)
 	var listening sync.WaitGroup
 	listening.Go(func() {
