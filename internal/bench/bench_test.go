@@ -72,6 +72,7 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	}
 	set.Timers = bench.TimersConfig{Rate: 100, Duration: time.Second, Future: 200, Lead: 2 * time.Second}
 	set.Backlog = bench.BacklogConfig{Parts: bench.BacklogParts(), Rows: 1000, Rate: 50, Baseline: time.Second, Pinned: time.Second}
+	set.Audit = bench.AuditConfig{Rows: 1000}
 	set.Elastic = bench.ElasticConfig{
 		Parts: bench.ElasticParts(), Duration: 4 * time.Second, Ceiling: 16, Cores: 1,
 		IOWork: 20 * time.Millisecond, Low: 20, High: 100, CPUWork: 5 * time.Millisecond, Width: 4, DownWork: 20 * time.Millisecond,
@@ -130,6 +131,12 @@ func TestTimerFigures(t *testing.T) {
 	require.Greater(t, figures["timers.due.p50_ms"].Value, -1.0, "nothing starts early")
 	require.GreaterOrEqual(t, figures["timers.due.p99_ms"].Value, figures["timers.due.p50_ms"].Value)
 	require.Positive(t, figures["timers.river.p99_ms"].Value)
+}
+
+func TestAuditFigures(t *testing.T) {
+	t.Parallel()
+	figures := smoke(t, bench.Audit)
+	require.Positive(t, figures["see.audit.max_ms"].Value)
 }
 
 func TestBacklogFigures(t *testing.T) {

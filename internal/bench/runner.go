@@ -28,6 +28,7 @@ type Config struct {
 	Backlog  BacklogConfig
 	Elastic  ElasticConfig
 	See      SeeConfig
+	Audit    AuditConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -38,7 +39,7 @@ func DefaultConfig() Config {
 		Drain:  defaultDrain(), Latency: defaultLatency(), Governor: defaultGovernor(), Idle: defaultIdle(),
 		Enqueue: defaultEnqueue(),
 		Routing: defaultRouting(),
-		Timers:  defaultTimers(), Backlog: defaultBacklog(), Elastic: defaultElastic(), See: defaultSee(),
+		Timers:  defaultTimers(), Backlog: defaultBacklog(), Elastic: defaultElastic(), See: defaultSee(), Audit: defaultAudit(),
 	}
 }
 
@@ -50,7 +51,7 @@ func (c Config) Validate() error {
 	}
 	for _, err := range []error{
 		c.Drain.validate(), c.Latency.validate(), c.Governor.validate(), c.Idle.validate(), c.Enqueue.validate(), c.Routing.validate(),
-		c.Timers.validate(), c.Backlog.validate(), c.Elastic.validate(), c.See.validate(),
+		c.Timers.validate(), c.Backlog.validate(), c.Elastic.validate(), c.See.validate(), c.Audit.validate(),
 	} {
 		if err != nil {
 			return err
@@ -74,11 +75,12 @@ const (
 	Backlog  Scenario = "backlog"
 	Elastic  Scenario = "elastic"
 	See      Scenario = "see"
+	Audit    Scenario = "audit"
 )
 
 // Scenarios lists all of them.
 func Scenarios() []Scenario {
-	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic, See}
+	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic, See, Audit}
 }
 
 // Runner measures on one server.
@@ -132,6 +134,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.elastic(ctx)
 	case See:
 		return r.see(ctx)
+	case Audit:
+		return r.audit(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

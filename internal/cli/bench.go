@@ -52,6 +52,9 @@ func benchCommand(environ []string) *cobra.Command {
 			addDrainFlags(cmd, o)
 			cmd.Flags().StringSliceVar(&o.See.Parts, "parts", o.See.Parts, "what to measure of it")
 		}, bench.See),
+		benchScenario("audit", "Each audit on an archive of millions of tasks", func(cmd *cobra.Command, o *benchOptions) {
+			cmd.Flags().IntVar(&o.Audit.Rows, "rows", o.Audit.Rows, "archived tasks")
+		}, bench.Audit),
 		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
