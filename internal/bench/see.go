@@ -18,12 +18,13 @@ type SeeConfig struct {
 
 const (
 	seeTracing = "tracing"
+	seeMetrics = "metrics"
 
 	seeRatio      = 0.01 // of the tasks, as is usual
 	seeTracingMin = 0.95
 )
 
-func seeParts() []string { return []string{seeTracing} }
+func seeParts() []string { return []string{seeTracing, seeMetrics} }
 
 func defaultSee() SeeConfig { return SeeConfig{Parts: seeParts()} }
 
@@ -43,6 +44,7 @@ func (r *Runner) see(ctx context.Context) error {
 		{"tasks", strconv.Itoa(r.config.Drain.Tasks)},
 		{"sidecar slots", strconv.Itoa(r.config.Drain.Slots)},
 		{"traced", fmt.Sprintf("%g of the tasks, sent by OTLP over HTTP to this process", seeRatio)},
+		{"scraped", "each " + scrapeEvery.String()},
 	})
 	if err != nil {
 		return err
@@ -52,6 +54,8 @@ func (r *Runner) see(ctx context.Context) error {
 		switch part {
 		case seeTracing:
 			figures, err = r.tracing(ctx)
+		case seeMetrics:
+			figures, err = r.metrics(ctx)
 		default:
 			err = errors.New("no such part")
 		}
