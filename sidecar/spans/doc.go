@@ -9,9 +9,8 @@
 //
 // The attempt is a child of the span that enqueued the task, where the task's headers
 // have a traceparent, and linked to it; otherwise it is a trace of its own. Whether it
-// is recorded is the sampler's to say. The app gets the context of the dispatch in the
-// task's headers traceparent and tracestate, sampled or not, and the task and worker in
-// baggage.
+// is recorded is the sampler's to say. If so the app gets the context of the dispatch in
+// the task's headers traceparent and tracestate, and the task and worker in baggage.
 //
 // A nil [Tracer] makes nothing and costs nothing, and so does a nil [Attempt], which is
 // what an attempt that isn't recorded has.

@@ -54,7 +54,8 @@ func New(provider trace.TracerProvider) *Tracer {
 
 // Begin starts the spans of an attempt that was claimed by a statement between asked
 // and claimed, and is now handed to the app. It gives the task the headers with which
-// the app's own spans join. It returns nil when nothing is recorded.
+// the app's own spans join. It returns nil when nothing is recorded; the task is then as
+// it was.
 func (t *Tracer) Begin(task *dispatch.Task, asked, claimed time.Time) *Attempt {
 	if t == nil {
 		return nil
@@ -74,7 +75,8 @@ func (t *Tracer) Begin(task *dispatch.Task, asked, claimed time.Time) *Attempt {
 	}
 	ctx, span := t.tracer.Start(ctx, "process "+task.Queue, options...)
 	if !span.IsRecording() {
-		task.Headers = c.headers(ctx, task)
+		// Its headers stay as they are: to tell the app of each task that nobody records
+		// would cost more than to record one in a hundred.
 		return nil
 	}
 	span.SetAttributes(
