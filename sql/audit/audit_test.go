@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 
 	enqueuers := answer("enqueuers")
 	require.Len(t, enqueuers, 4)
-	require.Len(t, answer("enqueuers", "user", "nobody"), 0)
+	require.Empty(t, answer("enqueuers", "user", "nobody"))
 
 	changed := answer("interventions", "object", "max_pending")
 	require.Len(t, changed, 1)
