@@ -11,7 +11,7 @@ import (
 func (g *Governor) WrapQueries(wrap func(dbq.Querier) dbq.Querier) { g.q = wrap(g.q) }
 
 // Observe notes a value with its trace.
-var Observe = observe //nolint:gochecknoglobals // a function
+var Observe = observe
 
 // RetryDelay is the shortest delay that a kind's policy gives now.
 func (g *Governor) RetryDelay(kind string, failures int) time.Duration {

@@ -104,12 +104,12 @@ func TestDashboardIsWhole(t *testing.T) {
 // What is provisioned, and what the compose file mounts, is there.
 func TestDeploymentIsWhole(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"datasources/sched.yml", "dashboards/sched.yml"} {
-		text, err := os.ReadFile(filepath.Join(provisioning, file))
+	for _, name := range []string{"datasources/sched.yml", "dashboards/sched.yml"} {
+		text, err := os.ReadFile(filepath.Join(provisioning, name))
 		require.NoError(t, err)
-		var any map[string]any
-		require.NoError(t, yaml.Unmarshal(text, &any), file)
-		require.Equal(t, 1, any["apiVersion"], file)
+		var file map[string]any
+		require.NoError(t, yaml.Unmarshal(text, &file), name)
+		require.Equal(t, 1, file["apiVersion"], name)
 	}
 	text, err := os.ReadFile(composeFile)
 	require.NoError(t, err)
