@@ -9,7 +9,7 @@ const (
 	// levelTasks is how many tasks must have ended at a number of slots before it
 	// counts as measured; levelTasksMost is what a small change takes, whose effect
 	// is as small; levelPatience is when fewer have to do.
-	levelTasks     = 50
+	levelTasks     = 25
 	levelTasksMost = 400
 	levelPatience  = 10 * time.Second
 
@@ -22,6 +22,11 @@ const (
 	// cutTo and growBy are how far a trial goes.
 	cutTo  = 0.75
 	growBy = 1.25
+	// A growth that brought less than flat leaves much to cut: by half at a time.
+	flat      = 1.3
+	cutDeepTo = 0.5
+	// growthPatience is how long a growth that waits for its judgement is the last.
+	growthPatience = 3 * time.Second
 	// slower is by how much a task must take longer than at best for a cut to be
 	// worth a trial; asFast is where there is nothing left to gain by one.
 	slower = 1.3
@@ -50,7 +55,9 @@ type knee struct {
 	before level   // the measured level of fewer slots, before the last growth
 	low    float64 // the least time that a task took, in seconds
 	lowAt  int     // slots at which it did
+	lowEnd float64 // tasks a second that ended there
 	limit  int     // growing beyond was for nothing; 0: not known
+	deep   bool    // cuts are deep
 	probed bool
 
 	trying trial
@@ -158,9 +165,12 @@ func (k *knee) rest(at time.Time) {
 	}
 }
 
-// ceiling bounds a number of slots to what is known to be of use.
-func (k *knee) ceiling(slots int) int {
+// ceiling bounds a number of slots to what is known to be of use, or will be in a
+// moment.
+func (k *knee) ceiling(at time.Time, slots int) int {
 	switch {
+	case k.trying == trialNone && k.before.slots > 0 && k.now.slots > k.before.slots && k.saturated.Equal(at) && at.Sub(k.now.since) < growthPatience:
+		return min(slots, k.now.slots)
 	case k.trying != trialNone:
 		return min(slots, k.target)
 	case k.limit > 0:
@@ -176,6 +186,14 @@ func (k *knee) end(at time.Time) {
 	k.trying, k.target, k.best = trialNone, 0, 0
 	k.next = at.Add(k.pause)
 	k.pause = min(2*k.pause, trialPauseMax)
+}
+
+// endCut ends cuts. What more slots bring was seen on the way down, so that it takes
+// longer until they are tried.
+func (k *knee) endCut(at time.Time) {
+	pause := k.pause
+	k.end(at)
+	k.next = at.Add(2 * pause)
 }
 
 // judgeStep judges the last growth that was no trial.
@@ -197,6 +215,9 @@ func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
 	}
 	// For nothing, or for little: look from here where the rate begins to fall.
 	k.limit, k.best, k.from = k.now.slots, max(before.rate(), k.now.rate()), k.now.slots
+	if k.deep = frac >= 0.5 && k.now.rate() < flat*before.rate(); k.deep { // both say the same
+		k.best = (before.ended + k.now.ended) / (before.seconds + k.now.seconds)
+	}
 	to := k.cut()
 	if before.rate() >= cutFree*k.now.rate() {
 		to = before.slots
@@ -207,11 +228,19 @@ func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
 // note remembers the least time that a task took.
 func (k *knee) note(l level) {
 	if latency := l.latency(); k.low == 0 || latency < k.low {
-		k.low, k.lowAt = latency, l.slots
+		k.low, k.lowAt, k.lowEnd = latency, l.slots, l.rate()
 	}
 }
 
-func (k *knee) cut() int { return min(int(cutTo*float64(k.now.slots)), k.now.slots-1) }
+// depth is what part of the slots a cut leaves.
+func (k *knee) depth() float64 {
+	if k.deep {
+		return cutDeepTo
+	}
+	return cutTo
+}
+
+func (k *knee) cut() int { return min(int(k.depth()*float64(k.now.slots)), k.now.slots-1) }
 
 func (k *knee) tryCut(to int, detail string) (move, bool) {
 	if to >= k.now.slots {
@@ -223,24 +252,31 @@ func (k *knee) tryCut(to int, detail string) (move, bool) {
 
 // judgeCut goes on cutting while that costs nothing.
 func (k *knee) judgeCut(at time.Time, least int) (move, bool) {
-	if !k.now.measured(at, 1-cutTo) {
+	// The tasks that ran at once begin and end together for a while, so that a deep
+	// cut takes more of them to judge than its effect alone would.
+	if !k.now.measured(at, 0.7*(1-k.depth())) {
 		return move{}, false
 	}
 	slots, rate := k.now.slots, k.now.rate()
 	if rate < cutFree*k.best {
-		k.low = 0 // it is slow for another reason, or this is the knee
 		best, from := k.best, k.from
 		k.limit = from
-		k.end(at)
+		if k.deep { // less of it may cost nothing
+			k.note(k.now)
+			k.deep, k.trying, k.target, k.next = false, trialNone, 0, at
+		} else {
+			k.low = 0 // it is slow for another reason, or this is the knee
+			k.endCut(at)
+		}
 		return move{from, fmt.Sprintf("%d slots end %.3g tasks/s, %d ended %.3g", slots, rate, from, best)}, true
 	}
-	// As fast as with fewer slots: they would only cost.
-	fastest := k.low > 0 && k.lowAt < slots && k.now.latency() <= asFast*k.low
+	// As fast as with fewer slots, which ended fewer tasks: they would only cost.
+	fastest := k.low > 0 && k.lowAt < slots && k.lowEnd < cutFree*rate && k.now.latency() <= asFast*k.low
 	k.note(k.now)
 	k.limit, k.from, k.best = slots, slots, max(k.best, rate)
 	to := k.cut()
 	if to < least || fastest {
-		k.end(at)
+		k.endCut(at)
 		return move{}, false
 	}
 	return k.tryCut(to, fmt.Sprintf("%d slots end as many tasks, %.3g/s", slots, rate))

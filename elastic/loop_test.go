@@ -159,6 +159,19 @@ func TestAppThatComputes(t *testing.T) {
 	}
 }
 
+// An app on one of two cores is never hot: that more slots bring nothing shows in the
+// rate alone, at which few tasks end.
+func TestAppOnOneCoreOfTwo(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		a := &app{service: 20 * time.Millisecond, width: 1, slots: 8, random: rand.New(rand.NewPCG(seed, 6))}
+		slots, rate := settled(t, a, 90)
+		require.LessOrEqual(t, slots, 3.0)
+		require.GreaterOrEqual(t, rate, 0.95*50)
+		require.GreaterOrEqual(t, float64(a.finished), 0.95*50*90)
+	}
+}
+
 // An app that can take all slots gets them, however long its tasks take.
 func TestAppWithoutLimitGetsTheCeiling(t *testing.T) {
 	t.Parallel()

@@ -71,12 +71,12 @@ func (c *Controller) pushedBack(now time.Time, s Sample, least int) (to int, det
 }
 
 // cap bounds growth to what the app is known to bear.
-func (c *Controller) cap(s Sample, to int) int {
+func (c *Controller) cap(now time.Time, s Sample, to int) int {
 	if c.push.before > 0 {
 		fast := int(math.Ceil(pushBackResume * float64(c.push.before)))
 		to = min(to, max(fast, s.Slots+max(1, s.Slots/20)))
 	}
-	return c.knee.ceiling(to)
+	return c.knee.ceiling(now, to)
 }
 
 // grow adds what demand asks for, or a quarter where the score asks and demand
@@ -92,7 +92,7 @@ func (c *Controller) grow(now time.Time, s Sample, d Decision, joint bool) (int,
 	if !headroom(s) {
 		return s.Slots, ReasonHold, fmt.Sprintf("%s; but cpu is at %.0f %% and memory at %.0f %%", detail, 100*s.CPU, 100*s.Mem)
 	}
-	to := c.cap(s, target)
+	to := c.cap(now, s, target)
 	switch {
 	case s.Slots == s.Ceiling:
 		return s.Slots, ReasonHold, detail + "; at the ceiling"

@@ -169,6 +169,13 @@ func TestStore(t *testing.T) {
 	require.Equal(t, int64(130), row.Waiting)
 	require.Less(t, row.AgeSeconds, 60.0)
 
+	// Weights move before their sum does: no share is more than all of it.
+	_, err = pool.Exec(t.Context(), "UPDATE sched.assignment SET weight = 80 WHERE worker_id = 'a'")
+	require.NoError(t, err)
+	moved, err := q.ElasticRead(t.Context(), dbq.ElasticReadParams{Queues: []string{"q"}, WorkerID: "a"})
+	require.NoError(t, err)
+	require.InDelta(t, 100, moved.Pending, 1e-9)
+
 	f := &fake{rate: 100, slots: 8, row: row}
 	s, _ := newSizer(f, false)
 	s.Step(t.Context())

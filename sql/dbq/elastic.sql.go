@@ -14,7 +14,7 @@ import (
 const elasticRead = `-- name: ElasticRead :one
 SELECT
     coalesce(sum(
-        q.pending * CASE WHEN q.weight_total > 0 THEN coalesce(a.weight, 0)::float8 / q.weight_total ELSE 1.0 / greatest(f.workers, 1) END
+        q.pending * CASE WHEN q.weight_total > 0 THEN least(coalesce(a.weight, 0)::float8 / q.weight_total, 1) ELSE 1.0 / greatest(f.workers, 1) END
     ), 0)::float8 AS pending,
     coalesce(sum(q.pending), 0)::bigint AS waiting,
     coalesce(extract(EPOCH FROM clock_timestamp() - min(f.computed_at)), 1e9)::float8 AS age_seconds,
