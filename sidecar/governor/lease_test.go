@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
@@ -197,12 +196,12 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 	type answer struct {
 		i      int
 		result jobs.SettleResult
+		err    error
 	}
 	answers := make(chan answer, n)
 	for i := range n {
 		settler.Begin(t.Context(), jobs.Settlement{TaskID: ids[i], Lease: leases[i], Outcome: outcomes[i]}, func(result jobs.SettleResult, err error) {
-			assert.NoError(t, err)
-			answers <- answer{i, result}
+			answers <- answer{i, result, err}
 		})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -213,6 +212,7 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 	got := map[int]jobs.SettleResult{}
 	for range n - 1 {
 		a := <-answers
+		require.NoError(t, a.err)
 		got[a.i] = a.result
 	}
 	completed, discarded := jobs.SettleResult{Verdict: jobs.Settled, State: "completed"}, jobs.SettleResult{Verdict: jobs.Settled, State: "discarded"}
@@ -220,7 +220,7 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 	require.JSONEq(t, `{"n": 1}`, column[string](t, pool, ids[1], "metadata ->> 'output'"))
 	require.Equal(t, "running", state(t, pool, ids[3]))
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Equal(t, answer{4, completed}, <-answers)
+	require.Equal(t, answer{i: 4, result: completed}, <-answers)
 }
 
 func TestSettleWhoseAnswerWasLostIsReplayedHarmlessly(t *testing.T) {
