@@ -58,7 +58,7 @@ func TestVerifyConsole(t *testing.T) {
 	require.Contains(t, eval[string](overview, "location.href"), "/console/")
 	overview.visit(f.console)
 	overview.await("Number(document.body.dataset.samples || 0) >= 8")
-	t.Run("charts move", func(t *testing.T) { chartsMove(t, overview) }) //nolint:paralleltest // they look at one page, one after the other
+	chartsMove(t, overview)
 
 	for _, each := range f.pages(t) { // while the charts fill
 		p := b.open(t, desktop())
@@ -87,7 +87,7 @@ func TestVerifyConsole(t *testing.T) {
 	keep(t, "console-overview-phone", overview.shot(false), true)
 	overview.clean()
 	require.Empty(t, shutOut, "what shuts people out, by axe-core")
-	t.Run("comes back", func(t *testing.T) { f.comesBack(t, b) }) //nolint:paralleltest // it takes Postgres away
+	f.comesBack(t, b)
 }
 
 // view is a page to look at.
