@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,18 +14,25 @@ import (
 
 // fakeFeed counts how often it is asked.
 type fakeFeed struct {
-	samples, tabled int
-	err             error
+	samples atomic.Int64
+	err     atomic.Pointer[error]
+}
+
+func (f *fakeFeed) fail(err error) { f.err.Store(&err) }
+
+func (f *fakeFeed) failure() error {
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 func (f *fakeFeed) sample(context.Context, []sample) (sample, error) {
-	f.samples++
-	return sample{At: float64(f.samples)}, f.err
+	return sample{At: float64(f.samples.Add(1))}, f.failure()
 }
 
 func (f *fakeFeed) tables(context.Context, topic) ([]byte, error) {
-	f.tabled++
-	return []byte("<p>"), f.err
+	return []byte("<p>"), f.failure()
 }
 
 func startHub(t *testing.T, f feed) *hub {
@@ -65,19 +73,19 @@ func TestHubPollsForThoseWhoLook(t *testing.T) {
 		f := &fakeFeed{}
 		h := startHub(t, f)
 		<-time.After(time.Hour)
-		require.Zero(t, f.samples)
+		require.Zero(t, f.samples.Load())
 
 		one, two := h.join(topicOverview), h.join(topicOverview)
 		synctest.Wait()
 		require.Equal(t, "history", drain(one)[0])
-		before := f.samples
+		before := f.samples.Load()
 		<-time.After(10 * time.Second)
-		require.InDelta(t, 10, f.samples-before, 1)
+		require.InDelta(t, 10, f.samples.Load()-before, 1)
 		require.Contains(t, drain(two), "tables")
 		h.leave(one)
 		h.leave(two)
 		<-time.After(time.Hour)
-		require.Less(t, f.samples, before+10+int(linger/pollEvery)+4, "it ends a little after the last one left")
+		require.Less(t, f.samples.Load(), before+10+int64(linger/pollEvery)+4, "it ends a little after the last one left")
 
 		three := h.join(topicQueues)
 		synctest.Wait()
@@ -88,7 +96,8 @@ func TestHubPollsForThoseWhoLook(t *testing.T) {
 func TestHubRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeFeed{err: errors.New("gone")}
+		f := &fakeFeed{}
+		f.fail(errors.New("gone"))
 		h := startHub(t, f)
 		v := h.join(topicOverview)
 		synctest.Wait()
@@ -96,7 +105,7 @@ func TestHubRecovers(t *testing.T) {
 		late := h.join(topicOverview)
 		require.Equal(t, []string{"history", "trouble"}, drain(late), "whoever comes later is told at once")
 		synctest.Wait()
-		f.err = nil
+		f.fail(nil)
 		drain(v)
 		<-time.After(2 * time.Second)
 		require.Subset(t, drain(v), []string{"sample", "tables"})
