@@ -9,6 +9,7 @@
 -- +goose StatementBegin
 DO $$
 BEGIN
+    SET LOCAL quote_all_identifiers = off; -- the name below is looked for as it is written
     EXECUTE replace(pg_get_functiondef('sched.enqueue_many(jsonb)'::regprocedure),
         'FUNCTION sched.enqueue_many(', 'FUNCTION sched.enqueue_many_mixed(');
 END;
@@ -112,6 +113,7 @@ REVOKE ALL ON FUNCTION sched.enqueue_alike(jsonb), sched.enqueue_many_mixed(json
 -- +goose StatementBegin
 DO $$
 BEGIN
+    SET LOCAL quote_all_identifiers = off; -- the name below is looked for as it is written
     EXECUTE replace(pg_get_functiondef('sched.enqueue_many_mixed(jsonb)'::regprocedure),
         'FUNCTION sched.enqueue_many_mixed(', 'FUNCTION sched.enqueue_many(');
 END;

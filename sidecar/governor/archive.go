@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	archiveFirst   = time.Second // after this sidecar began to lead
+	// archiveFirst is when this begins after the sidecar began to lead: a fleet that starts has better things to do.
+	archiveFirst   = 10 * time.Second
 	archiveRest    = 10 * time.Second
 	archiveMonths  = time.Minute
 	archiveTimeout = 10 * time.Second

@@ -25,7 +25,7 @@ func TestLeaderArchives(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&n))
 		return n
 	}
-	require.Eventually(t, func() bool { return number(`select count(*) from sched.river_job where kind = 'old'`) == 0 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return number(`select count(*) from sched.river_job where kind = 'old'`) == 0 }, 2*patience, 20*time.Millisecond)
 	require.Equal(t, 3500, number(`select count(*) from sched.task where archived`))
 	require.Equal(t, 4, number(`select count(*) from pg_inherits where inhparent = 'sched.task_archive'::regclass and inhrelid::regclass::text ~ '[0-9]$'`))
 	require.Zero(t, number(`select count(*) from only sched.task_archive_default where end_time > now() - interval '20 days'`))

@@ -45,7 +45,7 @@ func TestArchivistGoesOnWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 		s := &shelf{rows: []dbq.ArchiveTasksRow{{Status: "completed", Seen: 3, Moved: 3, Last: last}}}
-		s.lead(t, 15*time.Second)
+		s.lead(t, archiveFirst+14*time.Second)
 		require.Len(t, s.asked, 2)
 		require.Equal(t, []time.Time{{}, {}, {}}, s.asked[0].Since)
 		require.Equal(t, []time.Time{last, {}, {}}, s.asked[1].Since)
@@ -63,7 +63,7 @@ func TestArchivistPassesWhatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 		s := &shelf{rows: []dbq.ArchiveTasksRow{{Status: "completed", Seen: 10, Moved: 0, Last: last}}}
-		s.lead(t, 25*time.Second)
+		s.lead(t, archiveFirst+24*time.Second)
 		require.Equal(t, last, s.asked[1].Since[0])
 		require.Equal(t, last.Add(time.Microsecond), s.asked[2].Since[0], "all of them ended at once")
 		s.asked = nil

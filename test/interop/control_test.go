@@ -3,6 +3,7 @@ package interop_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -95,9 +96,10 @@ func TestJobCancel_Running(t *testing.T) {
 	b.wait(t, alone, "cancelled")
 	b.wait(t, inTx, "cancelled")
 	for _, c := range []*call{first, second} {
-		select {
+		select { // its server notices a moment after the sidecar hung up
 		case <-c.ctx.Done():
-		default:
+		case <-t.Context().Done():
+		case <-time.After(patience):
 			require.FailNow(t, "the sidecar should have hung up")
 		}
 	}

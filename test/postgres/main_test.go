@@ -50,11 +50,7 @@ func run(m *testing.M) int {
 }
 
 func build(dir string) error {
-	args := []string{"build", "-o", dir + "/"}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	build := exec.Command("go", append(args, "github.com/sched-sidecar/sched/cmd/sched-sidecar", "github.com/sched-sidecar/sched/cmd/sched")...)
+	build := exec.Command("go", "build", "-o", dir+"/", "github.com/sched-sidecar/sched/cmd/sched-sidecar", "github.com/sched-sidecar/sched/cmd/sched")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	sidecarBinary, schedBinary = filepath.Join(dir, "sched-sidecar"), filepath.Join(dir, "sched")
 	return build.Run()
