@@ -142,7 +142,11 @@ func (r *Runner) release(name string, release Release) contender {
 		}
 		return fillSched(ctx, db, tasks)
 	}
-	c.start = r.schedCrew(release.Sidecar, r.config.Drain.Protocols[0])
+	start := r.schedCrew(release.Sidecar, r.config.Drain.Protocols[0])
+	c.start = func(ctx context.Context, db *database, set sidecarOptions) (*crew, error) {
+		set.before = true
+		return start(ctx, db, set)
+	}
 	return c
 }
 

@@ -49,6 +49,7 @@ type sidecarOptions struct {
 	listen  string // where the app opens its session; empty: http, or
 	command string // what is run for each task
 	env     []string
+	before  bool // of the release before the routing layer, which refuses settings that it doesn't know
 }
 
 // startSidecar runs a sidecar beside an app and waits until it listens, which it
@@ -64,8 +65,10 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 		"SCHED_DATABASE_POOL_MAX=" + strconv.Itoa(poolMax),
 		"SCHED_ADMIN_ADDR=127.0.0.1:0",
 		"SCHED_ADMIN_PPROF=" + strconv.FormatBool(set.pprof),
-		"SCHED_TOKENS_RATE=0",   // it protects an app, which none of these needs
 		"SCHED_LOG_FORMAT=json", // its address is found in the log
+	}
+	if !set.before {
+		env = append(env, "SCHED_TOKENS_RATE=0") // it protects an app, which none of these needs
 	}
 	switch {
 	case set.command != "":

@@ -2,6 +2,7 @@ package governor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,4 +65,15 @@ func TestPollsOf(t *testing.T) {
 		}
 		require.InDelta(t, tt.want, pollsOf(policy), 1e-9, tt.name)
 	}
+}
+
+// Looks that come late are made up for, so that the rate holds; long ones aren't.
+func TestPollAfter(t *testing.T) {
+	t.Parallel()
+	due := time.Now()
+	at := func(late time.Duration) time.Duration { return pollAfter(due, due.Add(late), 4*time.Millisecond).Sub(due) }
+	require.Equal(t, 4*time.Millisecond, at(0))
+	require.Equal(t, 4*time.Millisecond, at(time.Millisecond), "the timer was late")
+	require.Equal(t, 5*time.Millisecond, at(5*time.Millisecond), "at once")
+	require.Equal(t, 104*time.Millisecond, at(100*time.Millisecond), "it had no reason to look, or no slot")
 }

@@ -222,7 +222,7 @@ func someOf(names map[string]struct{}) (some []string) {
 // poll looks for tasks, while there is a reason to, until ctx ends.
 func (g *Governor) poll(ctx context.Context) error {
 	var shares map[string]routing.PollShare
-	var sharesAt time.Time
+	var sharesAt, next time.Time
 	timer := time.NewTimer(sharesInterval)
 	defer timer.Stop()
 	for {
@@ -249,11 +249,25 @@ func (g *Governor) poll(ctx context.Context) error {
 			}
 			continue
 		}
-		if !sleep(ctx, spread(g.pollInterval(busy, shares, free))) {
+		next = pollAfter(next, time.Now(), spread(g.pollInterval(busy, shares, free)))
+		if !sleep(ctx, time.Until(next)) {
 			return nil
 		}
 		g.look()
 	}
+}
+
+// pollAfter is when to look next, an interval after the last look was due, however
+// late that was: what timers take too long would weigh most on who looks most often.
+// What was missed for longer than an interval is not made up for.
+func pollAfter(due, now time.Time, interval time.Duration) time.Time {
+	if next := due.Add(interval); next.After(now) {
+		return next
+	}
+	if now.Sub(due) < 2*interval {
+		return now
+	}
+	return now.Add(interval)
 }
 
 // sharers returns how many workers are assigned to a queue.
