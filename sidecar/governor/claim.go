@@ -77,6 +77,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		g.claimFailed(ctx, err)
 	} else {
 		g.claimRetry = 0
+		g.backlog.Store(full)
 		g.metrics.observeClaim(len(rows), time.Since(sent))
 	}
 	g.tokens.take(time.Now(), len(rows)) // also for those that are dropped

@@ -124,6 +124,7 @@ type Governor struct {
 	foreign     foreign                                     // queue names found not to be ours
 	leading     atomic.Bool
 	more        atomic.Bool // the last claim may have left something behind
+	backlog     atomic.Bool // the last claim that was answered left something behind
 	// listening: notifications arrive; otherwise polls cover everything.
 	listening atomic.Bool
 

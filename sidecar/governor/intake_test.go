@@ -71,7 +71,9 @@ func TestPollsOf(t *testing.T) {
 func TestPollAfter(t *testing.T) {
 	t.Parallel()
 	due := time.Now()
-	at := func(late time.Duration) time.Duration { return pollAfter(due, due.Add(late), 4*time.Millisecond).Sub(due) }
+	at := func(late time.Duration) time.Duration {
+		return pollAfter(due, due.Add(late), 4*time.Millisecond).Sub(due)
+	}
 	require.Equal(t, 4*time.Millisecond, at(0))
 	require.Equal(t, 4*time.Millisecond, at(time.Millisecond), "the timer was late")
 	require.Equal(t, 5*time.Millisecond, at(5*time.Millisecond), "at once")

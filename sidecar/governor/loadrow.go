@@ -143,9 +143,9 @@ func (g *Governor) publishOnce(ctx context.Context, now time.Time, load routing.
 func (g *Governor) load() routing.Load {
 	_, slots := g.slots.counts()
 	running := g.running.count()
-	if running > 0 && g.more.Load() {
+	if running > 0 && (g.more.Load() || g.backlog.Load()) {
 		// The last claim left something behind: what becomes free is taken again at
-		// once, and nobody need wake this worker for it.
+		// once, and nobody need wake this worker for it. Also while a claim is under way.
 		running = max(running, slots)
 	}
 	load := routing.Load{
