@@ -78,6 +78,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	} else {
 		g.claimRetry = 0
 		g.backlog.Store(full)
+		g.pace.note(time.Since(sent))
 		g.metrics.observeClaim(len(rows), time.Since(sent))
 	}
 	g.tokens.take(time.Now(), len(rows)) // also for those that are dropped

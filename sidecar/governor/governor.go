@@ -125,6 +125,7 @@ type Governor struct {
 	leading     atomic.Bool
 	more        atomic.Bool // the last claim may have left something behind
 	backlog     atomic.Bool // the last claim that was answered left something behind
+	pace        pace
 	// listening: notifications arrive; otherwise polls cover everything.
 	listening atomic.Bool
 

@@ -79,3 +79,18 @@ func TestPollAfter(t *testing.T) {
 	require.Equal(t, 5*time.Millisecond, at(5*time.Millisecond), "at once")
 	require.Equal(t, 104*time.Millisecond, at(100*time.Millisecond), "it had no reason to look, or no slot")
 }
+
+// The slower claims are, the more rarely workers look.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	var p pace
+	require.Greater(t, p.perSecond(), 10_000.0, "nothing is known yet")
+	for range 200 {
+		p.note(4 * time.Millisecond)
+	}
+	require.InDelta(t, 125, p.perSecond(), 5)
+	for range 200 {
+		p.note(time.Second)
+	}
+	require.InDelta(t, 50, p.perSecond(), 1)
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sched-sidecar/sched/routing"
@@ -270,6 +271,27 @@ func pollAfter(due, now time.Time, interval time.Duration) time.Time {
 	return now.Add(interval)
 }
 
+// pace knows how long a claim takes. All workers of a queue together look no more
+// often than one claim after the other would half of the time: Postgres has better
+// things to do, and whoever looks most often must be able to hold its rate, or would
+// get less than its share. Safe for concurrent use.
+type pace struct{ took atomic.Int64 } // nanoseconds, a moving average
+
+const (
+	paceShare  = 0.5
+	paceWeight = 16  // of the past, in claims
+	paceLeast  = 50. // looks a second, however long claims take
+)
+
+func (p *pace) note(took time.Duration) {
+	average := p.took.Load()
+	p.took.Store(average + (took.Nanoseconds()-average)/paceWeight)
+}
+
+func (p *pace) perSecond() float64 {
+	return max(paceLeast, paceShare/max(time.Duration(p.took.Load()).Seconds(), 1e-6))
+}
+
 // sharers returns how many workers are assigned to a queue.
 func (g *Governor) sharers(queue string) int {
 	if q, serves := g.policy.Load().Queue(queue); serves {
@@ -305,8 +327,9 @@ func (g *Governor) shares(ctx context.Context, queues []string) map[string]routi
 // busy queues has it.
 func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollShare, free int) time.Duration {
 	policy := g.policy.Load()
+	looks := min(policy.BusyPolls, g.pace.perSecond())
 	if len(busy) == 0 {
-		perSecond := min(coverPerSecond, policy.BusyPolls/float64(max(policy.Workers, 1)))
+		perSecond := min(coverPerSecond, looks/float64(max(policy.Workers, 1)))
 		return routing.PollInterval(routing.RoundRobin, perSecond, free, routing.PollShare{}, g.config.PollInterval)
 	}
 	shortest := g.config.PollInterval
@@ -319,7 +342,7 @@ func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollSha
 		if !known {
 			share = routing.PollShare{FreeSlots: queue.FreeSlots, Workers: queue.Workers}
 		}
-		shortest = min(shortest, routing.PollInterval(queue.Strategy, policy.BusyPolls, free, share, g.config.PollInterval))
+		shortest = min(shortest, routing.PollInterval(queue.Strategy, looks, free, share, g.config.PollInterval))
 	}
 	return shortest
 }
