@@ -27,7 +27,8 @@ const (
 	rateMax        = 10000
 	durationMax    = time.Hour
 	latencyTimeout = time.Minute // of a round beyond its duration
-	warmUpTasks    = 20
+	latencyLeast   = 20          // tasks of a round
+	warmUp         = time.Second // in which everything is cold, the queue new, and nothing counts
 
 	latencyP50Bound = 3 // ms
 	latencyP99Bound = 10
@@ -40,7 +41,7 @@ func (c LatencyConfig) validate() error {
 	if c.Rate < 1 || c.Rate > rateMax {
 		return fmt.Errorf("--rate %d is out of range 1..%d", c.Rate, rateMax)
 	}
-	if c.Duration < time.Duration(warmUpTasks)*time.Second/time.Duration(c.Rate) || c.Duration > durationMax {
+	if c.Duration < time.Duration(latencyLeast)*time.Second/time.Duration(c.Rate) || c.Duration > durationMax {
 		return fmt.Errorf("--duration %s at %d/s: it must make some tasks, and no more than %s", c.Duration, c.Rate, durationMax)
 	}
 	return nil
@@ -158,13 +159,13 @@ func (r *Runner) riverLatency(ctx context.Context) (result latencies, err error)
 // tasks, which find everything cold, don't count.
 func (r *Runner) pace(ctx context.Context, worker *child, produce producer) (latencies, error) {
 	set := r.config.Latency
-	ctx, cancel := context.WithTimeoutCause(ctx, set.Duration+latencyTimeout, fmt.Errorf("the tasks didn't start in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, set.Duration+warmUp+latencyTimeout, fmt.Errorf("the tasks didn't start in time"))
 	defer cancel()
-	tasks := int(set.Duration.Seconds() * float64(set.Rate))
+	tasks, before := int(set.Duration.Seconds()*float64(set.Rate)), int(warmUp.Seconds()*float64(set.Rate))
 	committed := make(map[int64]int64, tasks)
 	ticker := time.NewTicker(time.Second / time.Duration(set.Rate))
 	defer ticker.Stop()
-	for n := range warmUpTasks + tasks {
+	for n := range before + tasks {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -174,11 +175,11 @@ func (r *Runner) pace(ctx context.Context, worker *child, produce producer) (lat
 		if err != nil {
 			return latencies{}, fmt.Errorf("enqueue: %w", err)
 		}
-		if n >= warmUpTasks {
+		if n >= before {
 			committed[id] = time.Now().UnixNano()
 		}
 	}
-	if err := awaitStarts(ctx, worker, warmUpTasks+tasks); err != nil {
+	if err := awaitStarts(ctx, worker, before+tasks); err != nil {
 		return latencies{}, err
 	}
 	var starts []taskStart

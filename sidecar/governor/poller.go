@@ -342,7 +342,11 @@ func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollSha
 		if !known {
 			share = routing.PollShare{FreeSlots: queue.FreeSlots, Workers: queue.Workers}
 		}
-		shortest = min(shortest, routing.PollInterval(queue.Strategy, looks, free, share, g.config.PollInterval))
+		perSecond := policy.BusyPolls
+		if share.Workers > 1 {
+			perSecond = looks // alone it can take the time that a look takes
+		}
+		shortest = min(shortest, routing.PollInterval(queue.Strategy, perSecond, free, share, g.config.PollInterval))
 	}
 	return shortest
 }

@@ -28,6 +28,7 @@ const (
 	policyRestMax  = time.Second
 	policyRestLong = 10 * time.Second
 	policyLong     = 500
+	policyQuick    = 100 * time.Millisecond
 	policyShare    = 20
 	// policySpread is by how much the answer to a change is spread for each worker
 	// of the fleet, up to policySpreadMax: they all hear of it at the same moment.
@@ -85,6 +86,8 @@ func (g *Governor) policyRest(took time.Duration) time.Duration {
 	most := policyRestMax
 	if len(g.policy.Load().Queues) > policyLong {
 		most = policyRestLong
+	} else if took < policyQuick {
+		return policyPause // the first one of a connection takes a while; a queue that is new must not wait for it
 	}
 	return min(max(policyPause, (policyShare-1)*took), most)
 }
