@@ -81,7 +81,7 @@ func smoke(t *testing.T, scenarios ...bench.Scenario) map[string]bench.Figure {
 	}
 	var out, notes strings.Builder
 	report := bench.NewReport(&out, &notes, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	require.NoError(t, bench.Run(ctx, set, report, scenarios...), "%s", &notes)
 	if err := report.Close(); err != nil { // rates and shares of so short a run say nothing
@@ -162,23 +162,4 @@ func TestIdleFigures(t *testing.T) {
 	require.Less(t, figures["idle.rss_mb"].Value, 500.0)
 	require.GreaterOrEqual(t, figures["idle.queries_per_s"].Value, 0.0)
 	require.Contains(t, figures, "idle.cpu_share")
-}
-
-func TestRoutingFigures(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("CPU time of other processes is read from /proc")
-	}
-	figures := smoke(t, bench.Routing)
-	for name := range documented(t) {
-		if strings.HasPrefix(name, "routing.") && name != "routing.workers1000.enqueue_ratio" { // of the enqueue scenario
-			require.Contains(t, figures, name)
-		}
-	}
-	require.Positive(t, figures["routing.paused_head.vs_clear"].Value)
-	require.Positive(t, figures["routing.drain.vs_before"].Value)
-	require.Positive(t, figures["routing.limits.vs_off"].Value)
-	require.Less(t, figures["routing.least_loaded.spread"].Value, 1.0)
-	require.Less(t, figures["routing.round_robin.spread"].Value, 2.0)
-	require.GreaterOrEqual(t, figures["routing.wake.lost_delay_ms"].Value, 0.0)
 }

@@ -59,3 +59,22 @@ func TestVerifySeeFigures(t *testing.T) {
 	require.Positive(t, figures["see.tracing_1pct.vs_off"].Value)
 	require.Positive(t, figures["see.metrics.vs_off"].Value)
 }
+
+func TestVerifyRoutingFigures(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time of other processes is read from /proc")
+	}
+	figures := smoke(t, bench.Routing)
+	for name := range documented(t) {
+		if strings.HasPrefix(name, "routing.") && name != "routing.workers1000.enqueue_ratio" { // of the enqueue scenario
+			require.Contains(t, figures, name)
+		}
+	}
+	require.Positive(t, figures["routing.paused_head.vs_clear"].Value)
+	require.Positive(t, figures["routing.drain.vs_before"].Value)
+	require.Positive(t, figures["routing.limits.vs_off"].Value)
+	require.Less(t, figures["routing.least_loaded.spread"].Value, 1.0)
+	require.Less(t, figures["routing.round_robin.spread"].Value, 2.0)
+	require.GreaterOrEqual(t, figures["routing.wake.lost_delay_ms"].Value, 0.0)
+}
