@@ -44,7 +44,7 @@ func TestResponseIsBounded(t *testing.T) {
 	f := newFleet(t)
 	a := newApp(t, func(c *call) answer {
 		if c.kind == "flood" {
-			return answer{status: http.StatusOK, body: `{"blob": "` + strings.Repeat("x", 64<<20) + `"}`}
+			return answer{status: http.StatusOK, body: `{"blob": ` + strings.Repeat(" ", 64<<10), repeat: 1 << 10}
 		}
 		return answer{status: http.StatusOK}
 	})

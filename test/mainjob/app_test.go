@@ -19,6 +19,7 @@ type answer struct {
 	status int
 	header map[string]string
 	body   string
+	repeat int // writes the body this often; 0 is once
 }
 
 // call is one attempt as the app saw it.
@@ -113,7 +114,11 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(reply.status)
-	_, _ = io.WriteString(w, reply.body)
+	for range max(reply.repeat, 1) {
+		if _, err := io.WriteString(w, reply.body); err != nil {
+			return
+		}
+	}
 }
 
 // readCall takes a task out of its request (docs/http.md).
