@@ -120,7 +120,7 @@ func TestVerifyPgBouncerEnqueue(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	b := startBouncer(t, s.server.DSN())
-	for _, mode := range []string{"simple_protocol", "exec", "cache_describe", "describe_exec"} {
+	for _, mode := range []string{"simple_protocol", "exec", "cache_describe"} {
 		t.Run("pgx "+mode, func(t *testing.T) {
 			t.Parallel()
 			dsn := b.dsn + "&default_query_exec_mode=" + mode
@@ -130,6 +130,19 @@ func TestVerifyPgBouncerEnqueue(t *testing.T) {
 			}
 		})
 	}
+	// It asks twice, and only a transaction keeps it on one session.
+	t.Run("pgx describe_exec", func(t *testing.T) {
+		t.Parallel()
+		db := open(t, b.dsn+"&default_query_exec_mode=describe_exec")
+		for range 20 {
+			tx, err := db.Begin(t.Context())
+			require.NoError(t, err)
+			id, err := jobs.EnqueueTx(t.Context(), tx, jobs.Raw("go", []byte(`{"n": 1}`)))
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit(t.Context()))
+			require.Equal(t, "available", statusOf(t, s.db, id))
+		}
+	})
 	t.Run("SQL API", func(t *testing.T) {
 		t.Parallel()
 		requireSQLAPI(t, open(t, b.dsn+"&default_query_exec_mode=simple_protocol"))
