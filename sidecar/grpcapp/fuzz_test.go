@@ -24,16 +24,17 @@ import (
 )
 
 // scripted is a stream on which an app says what a script holds, whatever it is
-// told. The rest of the script follows the welcome.
+// told. The rest of the script follows the welcome, or the first tasks.
 type scripted struct {
 	grpc.ServerStream
 
 	ctx       context.Context
 	script    *bufio.Reader
 	frames    int
-	welcome   sync.Once
-	welcomed  chan struct{}
 	onWelcome func()
+	forTasks  bool // the app speaks on once it has tasks
+	speak     sync.Once
+	spoken    chan struct{}
 }
 
 func (s *scripted) Context() context.Context { return s.ctx }
@@ -42,7 +43,7 @@ func (s *scripted) Context() context.Context { return s.ctx }
 func (s *scripted) Recv() (*workerv1.SessionRequest, error) {
 	if s.frames++; s.frames > 1 {
 		select {
-		case <-s.welcomed:
+		case <-s.spoken:
 		case <-s.ctx.Done():
 			return nil, s.ctx.Err()
 		}
@@ -55,11 +56,12 @@ func (s *scripted) Recv() (*workerv1.SessionRequest, error) {
 }
 
 func (s *scripted) Send(response *workerv1.SessionResponse) error {
-	if response.GetWelcome() != nil {
-		s.welcome.Do(func() {
-			s.onWelcome()
-			close(s.welcomed)
-		})
+	welcome := response.GetWelcome() != nil
+	if welcome {
+		s.onWelcome()
+	}
+	if welcome && !s.forTasks || response.GetTasks() != nil {
+		s.speak.Do(func() { close(s.spoken) })
 	}
 	return nil
 }
@@ -122,15 +124,15 @@ func FuzzSession(f *testing.F) {
 			WorkerID: func() string { return "w1" }, OnCapacity: func(int) {}, OnLoad: func(float64) {},
 		})
 		var ended [fuzzTasks]atomic.Int64
-		say := func(script []byte, onWelcome func()) error {
+		say := func(script []byte, forTasks bool, onWelcome func()) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel() // a stream's context ends with it
 			return d.Session(&scripted{
-				ctx: ctx, script: bufio.NewReader(bytes.NewReader(script)), welcomed: make(chan struct{}), onWelcome: onWelcome,
+				ctx: ctx, script: bufio.NewReader(bytes.NewReader(script)), spoken: make(chan struct{}), forTasks: forTasks, onWelcome: onWelcome,
 			})
 		}
 		started := false
-		err := say(script, func() {
+		err := say(script, false, func() {
 			started = true
 			for i := range ended {
 				d.Start(fuzzTask(int64(i+1)), func(jobs.Outcome) { ended[i].Add(1) })
@@ -144,7 +146,7 @@ func FuzzSession(f *testing.F) {
 		const next = 1000
 		after := scriptOf(t, &workerv1.SessionRequest{Frame: &workerv1.SessionRequest_Hello{Hello: &workerv1.Hello{InstanceId: "next", Window: 10}}},
 			result(next, workerv1.Outcome_OUTCOME_COMPLETE, ""))
-		require.NoError(t, say(after, func() { d.Start(fuzzTask(next), func(o jobs.Outcome) { finished <- o }) }))
+		require.NoError(t, say(after, true, func() { d.Start(fuzzTask(next), func(o jobs.Outcome) { finished <- o }) }))
 		require.Equal(t, jobs.OutcomeComplete, (<-finished).Kind)
 
 		d.shut()
