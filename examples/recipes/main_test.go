@@ -36,11 +36,7 @@ func run(m *testing.M) int {
 
 // build compiles the sidecar and the shops in Go, once.
 var build = sync.OnceValue(func() error {
-	args := []string{"build", "-o", binDir}
-	if raceEnabled { // shares what the tests have compiled
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, "../../cmd/sched-sidecar", "./go-pgx", "./go-sql")...)
+	cmd := exec.Command("go", "build", "-o", binDir, "../../cmd/sched-sidecar", "./go-pgx", "./go-sql")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -41,13 +41,12 @@ func Run(m *testing.M, parallel int, use func(Programs)) int {
 	return pgtest.Run(m)
 }
 
+// build compiles the programs as they ship: a fleet with the race detector in each
+// process is too slow to act like one. test/mainjob and the governor's own tests
+// look for races.
 func build(dir string) (Programs, error) {
-	args := []string{"build", "-o", dir + string(filepath.Separator)}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
 	const commands = "github.com/sched-sidecar/sched/cmd/"
-	cmd := exec.Command("go", append(args, commands+"sched", commands+"sched-sidecar")...) //nolint:noctx // bounded by the tests' own deadline
+	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), commands+"sched", commands+"sched-sidecar") //nolint:noctx // bounded by the tests' own deadline
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return Programs{}, fmt.Errorf("building the programs: %w", err)

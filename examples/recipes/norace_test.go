@@ -1,5 +1,0 @@
-//go:build !race
-
-package recipes_test
-
-const raceEnabled = false
