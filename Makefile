@@ -165,6 +165,7 @@ bench: ## Run every benchmark and print its figures (tens of minutes)
 .PHONY: verify
 verify: need-postgres need-verify build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
 	go test -tags verify -run Verify -count 1 -timeout 120m ./...
+	go test -race -tags verify -skip Verify -count 1 -timeout 30m ./test/mainjob
 	cd $(RIVER_UI) && go test -tags verify -run Verify -count 1 -timeout 30m ./...
 	./bin/sched bench all
 

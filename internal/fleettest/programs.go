@@ -42,8 +42,8 @@ func Run(m *testing.M, parallel int, use func(Programs)) int {
 }
 
 // build compiles the programs as they ship: a fleet with the race detector in each
-// process is too slow to act like one. test/mainjob and the governor's own tests
-// look for races.
+// process is too slow to act like one. The governor's own tests look for races, and
+// so does test/mainjob in make verify.
 func build(dir string) (Programs, error) {
 	const commands = "github.com/sched-sidecar/sched/cmd/"
 	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), commands+"sched", commands+"sched-sidecar") //nolint:noctx // bounded by the tests' own deadline

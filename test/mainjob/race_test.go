@@ -1,6 +1,6 @@
-//go:build race
+//go:build race && verify
 
 package mainjob_test
 
-// raceEnabled makes the sidecars race-enabled whenever the tests are.
+// raceEnabled makes the sidecars race-enabled, where there is time for it.
 const raceEnabled = true
