@@ -94,7 +94,7 @@ func redactKeywordValue(s string) (string, bool) {
 			return "", false
 		}
 		key := strings.TrimSpace(s[:eq])
-		if key == "" || strings.ContainsAny(key, " \t\n\r\f\v'\\") {
+		if !isParameterName(key) {
 			return "", false
 		}
 		value := strings.TrimLeft(s[eq+1:], " \t\n\r\f\v")
@@ -110,6 +110,12 @@ func redactKeywordValue(s string) (string, bool) {
 		}
 		s = value[end:]
 	}
+}
+
+// isParameterName reports whether a parameter of Postgres or of its clients may have a name. What is no name may be a URL
+// without its scheme, with a password in it.
+func isParameterName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == ""
 }
 
 // valueEnd returns where the value that s begins with ends: after its closing

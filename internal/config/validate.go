@@ -84,8 +84,8 @@ func (c *Sidecar) checkDatabase() []Problem {
 
 // checkDSN says what keeps the driver from taking a connection string.
 func checkDSN(key string, dsn DSN) []Problem {
-	_, err := pgxpool.ParseConfig(dsn.Reveal())
-	if err == nil {
+	parsed, err := pgxpool.ParseConfig(dsn.Reveal())
+	if err == nil && namesParameters(parsed) {
 		return nil
 	}
 	if dsn == "" {
@@ -106,6 +106,18 @@ func checkDSN(key string, dsn DSN) []Problem {
 	}
 
 	return []Problem{p}
+}
+
+// namesParameters reports whether all parameters for the server have names that can be some. The driver takes
+// "db.example.com:5432/app?sslmode=disable" for one named "db.example.com:5432/app?sslmode", and connects to its default.
+func namesParameters(parsed *pgxpool.Config) bool {
+	for name := range parsed.ConnConfig.RuntimeParams {
+		if !isParameterName(name) {
+			return false
+		}
+	}
+
+	return true
 }
 
 // afterQuote drops the connection string that the driver's error begins with.

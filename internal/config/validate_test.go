@@ -91,6 +91,9 @@ func TestValidate(t *testing.T) {
 		{"DSN of keywords", func(c *Sidecar) { c.Database.URL = "host=h user=u password='a b'" }, ""},
 		{"DSN with a wrong parameter", func(c *Sidecar) { c.Database.URL = "postgres://u:hunter2@h/d?sslmode=requier" }, "database.url = postgres://u:xxxxx@h/d?sslmode=requier: is not a Postgres connection string: "},
 		{"DSN with a raw password", func(c *Sidecar) { c.Database.URL = "postgres://u:hunter2/x@h/d" }, "database.url = postgres://u:xxxxx@h/d: is not a Postgres connection string; write"},
+		{"DSN with a parameter of the server's", func(c *Sidecar) { c.Database.URL = "host=h search_path=a plpgsql.check_asserts=off" }, ""},
+		{"DSN without its scheme", func(c *Sidecar) { c.Database.URL = "u:hunter2@h:5432/d?sslmode=disable" }, ": is not a Postgres connection string"},
+		{"DSN without //", func(c *Sidecar) { c.Database.URL = "postgres:u:hunter2@h:5432/d?sslmode=disable" }, ": is not a Postgres connection string"},
 		{"DSN of another kind", func(c *Sidecar) { c.Database.URL = "hunter2" }, "database.url = xxxxx: is not a Postgres connection string"},
 	}
 	for _, tt := range tests {
