@@ -235,16 +235,19 @@ func (p *parser) schedule(path string, values Values, key, n *yaml.Node) {
 			p.complain(key, path+"."+f.Key, "", "is missing", "every schedule needs one")
 		}
 	}
-	expression, given := values["cron"].(string)
-	if !given {
-		return
+	refuse := func(key, value string, err error) {
+		what := strings.TrimPrefix(err.Error(), schedule.ErrInvalid.Error()+": ")
+		p.complain(lineOf(n, key), path+"."+key, Show(value), "says nothing: "+what, "")
 	}
-	zone, given := values["timezone"].(string)
-	if !given {
-		zone = "UTC"
+	if zone, given := values["timezone"].(string); given {
+		if _, err := schedule.Parse("@daily", zone); err != nil {
+			refuse("timezone", zone, err)
+		}
 	}
-	if _, err := schedule.Parse(expression, zone); err != nil {
-		p.complain(key, path+".cron", Show(expression), "says nothing: "+err.Error(), "")
+	if expression, given := values["cron"].(string); given {
+		if _, err := schedule.Parse(expression, "UTC"); err != nil {
+			refuse("cron", expression, err)
+		}
 	}
 }
 

@@ -116,6 +116,8 @@ func TestParseProblems(t *testing.T) {
 		{"a queue without a name", "queues:\n  - description: x\n", "queues[0].name (f.yaml:2): is missing; every queue needs one"},
 		{"a queue that is a name", "queues: [mail]", "queues[0] (f.yaml:1): must be a mapping with a name"},
 		{"a queue twice", "queues:\n  - {name: a, selector: {x: y, z: w}}\n  - {name: a, selector: {z: w, x: y}, protocol: any}\n", "queues[1] (f.yaml:3): is queue a (x=y,z=w) again, first in line 2; keep one"},
+		{"a cron", "schedules:\n  a:\n    kind: b\n    cron: 99 * * * *\n", `schedules.a.cron = "99 * * * *" (f.yaml:4): says nothing: cron "99 * * * *": end of range`},
+		{"a time zone", "schedules:\n  a:\n    kind: b\n    cron: 9 * * * *\n    timezone: Mars/Base\n", `schedules.a.timezone = Mars/Base (f.yaml:5): says nothing: time zone "Mars/Base" is not one that is known`},
 		{"queues as a mapping", "queues: {a: }", "queues (f.yaml:1): must be a list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,6 +114,16 @@ func sets(n *yaml.Node, key string) bool {
 	return false
 }
 
+// lineOf returns the key's node in a mapping, or the mapping itself.
+func lineOf(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if at := resolve(n.Content[i]); at.Value == key {
+			return at
+		}
+	}
+	return n
+}
+
 func textFromYAML(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode {
 		return "", errors.New("must be text")
