@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -40,15 +41,24 @@ func (s *server) banner(p *postgres, chosen *places) string {
 	} else {
 		say("  app    %s", s.cfg.App.URL)
 	}
-	if s.cfg.Console.Enabled {
-		say("  look   http://%s/console/: the fleet, its queues and tasks, live", s.cfg.Admin.ListenAddr())
-	}
-	say("  admin  http://%s/status and /metrics", s.cfg.Admin.ListenAddr())
+	s.sayAdmin(say)
 	for _, note := range notes {
 		say("  note   %s", note)
 	}
 	say("\nCtrl-C stops all of it.\n")
 	return b.String()
+}
+
+func (s *server) sayAdmin(say func(string, ...any)) {
+	addr := s.cfg.Admin.ListenAddr()
+	if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" {
+		say("  admin  on any free port, which \"sidecar ready\" says")
+		return
+	}
+	if s.cfg.Console.Enabled {
+		say("  look   http://%s/console/: the fleet, its queues and tasks, live", addr)
+	}
+	say("  admin  http://%s/status and /metrics", addr)
 }
 
 func (s *server) notesOn(p *postgres) []string {

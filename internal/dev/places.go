@@ -83,7 +83,7 @@ func (s *server) chooseApp(ctx context.Context, p *places) error {
 
 // stranger says that the app's place is taken.
 func (s *server) stranger() error {
-	return fmt.Errorf("something listens on %s already, and would get the app's tasks: stop it, or give the app another port with --app-url",
+	return fmt.Errorf("something listens on %s already, and would get the app's tasks: stop it, or give the app another port with PORT or --app-url",
 		s.cfg.App.URL)
 }
 

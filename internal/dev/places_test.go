@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -83,6 +84,19 @@ func TestTakenPortsAreReplaced(t *testing.T) {
 	_, err = s.choosePlaces(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, was, s.cfg.Admin.Addr, "what was chosen stays, and fails loudly")
+}
+
+func TestBannerNamesNoPortThatIsAny(t *testing.T) {
+	t.Parallel()
+	said := func(addr string) string {
+		s, lines := newServer(Options{}), ""
+		s.cfg.Admin.Addr = addr
+		s.sayAdmin(func(format string, args ...any) { lines += fmt.Sprintf(format, args...) + "\n" })
+		return lines
+	}
+	require.Equal(t, "  admin  on any free port, which \"sidecar ready\" says\n", said("127.0.0.1:0"))
+	require.Equal(t, "  look   http://127.0.0.1:1/console/: the fleet, its queues and tasks, live\n  admin  http://127.0.0.1:1/status and /metrics\n",
+		said("127.0.0.1:1"))
 }
 
 func TestAppEnvironment(t *testing.T) {

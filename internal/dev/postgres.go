@@ -44,6 +44,7 @@ func (s *server) startPostgres(ctx context.Context) (*postgres, error) {
 		p.lastDSN = recordedDSN(opts.Dir)
 	}
 	if p.server, err = devpg.Start(ctx, opts); err != nil {
+		err = withOtherPlace(err)
 		if opts.Version != "" {
 			err = fmt.Errorf("%w\nthe data in %s are Postgres %s's; to do without them remove that directory", err, opts.Dir, opts.Version)
 		}
@@ -82,7 +83,7 @@ func (s *server) postgresOptions(ctx context.Context) (devpg.Options, error) {
 		}
 	}
 	if err := makeParents(opts.Dir); err != nil {
-		return opts, err
+		return opts, withOtherPlace(err)
 	}
 	major, err := os.ReadFile(filepath.Join(opts.Dir, "data", "PG_VERSION"))
 	switch {
@@ -91,10 +92,21 @@ func (s *server) postgresOptions(ctx context.Context) (devpg.Options, error) {
 		s.console.say(postgresSource(), "starting with the data in %s", opts.Dir)
 	case errors.Is(err, fs.ErrNotExist):
 		s.console.say(postgresSource(), "starting for the first time, and making %s", opts.Dir)
-	default:
+	case errors.Is(err, fs.ErrPermission):
 		return opts, fmt.Errorf("%w: these data are another user's; use another --dir, or --ephemeral", err)
+	default:
+		return opts, withOtherPlace(err)
 	}
 	return opts, nil
+}
+
+// withOtherPlace says what to do when files can't be made or read where the data are to be.
+func withOtherPlace(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%w; keep the data elsewhere with --dir, or use --ephemeral", err)
+	}
+	return err
 }
 
 func (s *server) migrate(ctx context.Context, p *postgres) error {
