@@ -9,12 +9,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/sched-sidecar/sched/internal/config"
 	"github.com/sched-sidecar/sched/internal/fleetfile"
+	"github.com/sched-sidecar/sched/internal/operator"
 	"github.com/sched-sidecar/sched/migrations"
 )
 
@@ -126,24 +126,15 @@ func withFleet(ctx context.Context, flag string, environ []string, work func(fle
 	if err != nil {
 		return err
 	}
-	cfg, err := pgx.ParseConfig(dsn.Reveal())
+	op, err := operator.Connect(ctx, dsn.Reveal())
 	if err != nil {
 		return err
 	}
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "sched"
-	}
-	// Goes through poolers that hand out a connection per transaction.
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
+	defer func() { _ = op.Close(context.WithoutCancel(ctx)) }() // what counts is committed
+	if err := migrations.CheckContract(ctx, op.Conn()); err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what counts is committed
-	if err := migrations.CheckContract(ctx, conn); err != nil {
-		return err
-	}
-	err = work(conn)
+	err = work(op.Conn())
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == "42501" {
 		return fmt.Errorf("%w: apply needs the rights of sched_owner, export and --dry-run those of sched_sidecar", err)
@@ -164,7 +155,7 @@ func readFleetFile(stdin io.Reader, name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxFleetFile+1))
 	if err != nil {
-		return nil, err
+		return nil, &usageError{err}
 	}
 	if len(text) > maxFleetFile {
 		return nil, &usageError{fmt.Errorf("%s is longer than %d bytes", name, maxFleetFile)}

@@ -34,6 +34,11 @@ func TestApplyAndExport(t *testing.T) {
 	}
 	write(fleetText)
 
+	got := runs(schedCommand(nil), nil, "apply", "--dry-run", "-f", file, "--dsn", pgtest.DSN(pool)+"&pool_max_conns=4")
+	require.Equal(t, exitOK, got.code, "a sidecar's connection string: %s", got.stderr)
+	got = runs(schedCommand(nil), nil, "apply", "-f", t.TempDir(), "--dsn", pgtest.DSN(pool))
+	require.Equal(t, exitUsage, got.code, got.stderr)
+
 	diff := `~ setting notify: value true → false
 + queue mail (zone=a, grpc): description "Mails, late ones too"
 + kind send_mail: queue mail, timeout 30s

@@ -277,7 +277,8 @@ func untilDone(ctx context.Context, r io.Reader) io.ReadCloser {
 		_, err := io.Copy(in, r)
 		in.CloseWithError(err)
 	}()
-	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	// The writer's end: only from there does a reader get this error.
+	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
 
 	return out
 }

@@ -109,6 +109,26 @@ func TestEnqueueStopped(t *testing.T) {
 	require.NoError(t, feed.Close())
 }
 
+func TestEnqueueStoppedBeforeAnyLine(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	in, feed := io.Pipe()
+	signals := make(chan os.Signal, 1)
+	var stdout, stderr strings.Builder
+	p := Process{
+		Args: []string{"enqueue", "--file=-"}, Stdin: in, Stdout: &stdout, Stderr: &stderr,
+		Signals: signals, Exit: func(int) {},
+	}
+	code := make(chan int)
+	go func() { code <- p.execute(schedCommand(f.environ())) }()
+	_, err := io.WriteString(feed, "\n") // it reads
+	require.NoError(t, err)
+	signals <- syscall.SIGINT
+	require.Equal(t, 130, <-code)
+	require.Equal(t, "nothing was enqueued\nsched: stopped before it was done: got SIGINT\n", stderr.String())
+	require.NoError(t, feed.Close())
+}
+
 // A red queue holds a file up, says so, and lets it go on; --no-wait doesn't ask.
 func TestEnqueueFileWaitsAtRed(t *testing.T) {
 	t.Parallel()

@@ -45,5 +45,7 @@ SCHED_DATABASE_URL_FILE names), DATABASE_URL or the PG* variables, in this order
 
 ` + schedExitCodesHelp
 
+	adviseOnConnections(root, environ)
+
 	return withVersion(root)
 }
