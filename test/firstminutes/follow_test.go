@@ -140,9 +140,9 @@ func followFirstMinutes(t *testing.T, dir string, blocks []string) {
 	timeFirstMinutes(t, dir, blocks)
 }
 
-// timeFirstMinutes returns how long each part took. The first block ends with what stays in the foreground, the second is
-// for another terminal.
-func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, untilDone time.Duration) {
+// timeFirstMinutes returns how long each part took, and the CPU time of what it ran. The first block ends with what stays
+// in the foreground, the second is for another terminal.
+func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, untilDone, cpu time.Duration) {
 	t.Helper()
 	require.Len(t, blocks, 2)
 	data := "SCHED_DEV_DIR=" + dataDir(t)
@@ -151,7 +151,7 @@ func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, until
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Env, data)
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
-	p.awaitWithin(t, 5*time.Minute, "\n  export DSN=") // it may compile everything first
+	p.awaitWithin(t, compiling, "\n  export DSN=")
 	untilUp = time.Since(begun)
 
 	begun = time.Now()
@@ -165,7 +165,7 @@ func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, until
 	p.press(syscall.SIGINT)
 	p.exit(t)
 	p.requireNothingLeft(t)
-	return untilUp, untilDone
+	return untilUp, untilDone, p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
 // requireGreeted waits until the example's task is done.
@@ -198,7 +198,7 @@ func followUse(t *testing.T, dir string, blocks []string) {
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Env, "PORT="+ownPort, "SCHED_ADMIN_ADDR=127.0.0.1:0")
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
-	p.awaitWithin(t, 5*time.Minute, "sidecar ready") // it may compile everything first
+	p.awaitWithin(t, compiling, "sidecar ready")
 
 	out, err := shell(t, dir, blocks[1])
 	require.NoError(t, err, out)

@@ -21,6 +21,8 @@ const (
 	soon = 20 * time.Second
 	// patience is for what starts a Postgres on a busy machine.
 	patience = 90 * time.Second
+	// compiling is for what may compile everything first.
+	compiling = 30 * time.Minute
 )
 
 // program is a running process under test.
