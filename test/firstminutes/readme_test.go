@@ -62,6 +62,6 @@ func workspace(t *testing.T) string {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(binDir, filepath.Join(dir, "bin")))
 	require.NoError(t, os.Symlink(filepath.Join(root(t), "examples"), filepath.Join(dir, "examples")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "Makefile"), []byte("build:\n\ttest -x bin/sched\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "Makefile"), []byte(".PHONY: bin\nbin:\n\ttest -x bin/sched\n"), 0o600))
 	return dir
 }
