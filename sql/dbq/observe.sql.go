@@ -26,7 +26,8 @@ func (q *Queries) LeaderForeign(ctx context.Context) (bool, error) {
 }
 
 const routingOldest = `-- name: RoutingOldest :many
-SELECT n.queue::text AS queue, greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0)::float8 AS seconds
+SELECT n.queue::text AS queue,
+    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds
 FROM unnest($1::text[]) AS n (queue)
 CROSS JOIN (VALUES (1::smallint), (2::smallint), (3::smallint), (4::smallint)) AS p (priority)
 CROSS JOIN LATERAL (

@@ -152,12 +152,12 @@ woken AS (
 SELECT
     (SELECT count(*) FROM promoted)::bigint AS promoted,
     (SELECT count(*) FROM woken)::bigint AS wakes,
-    -- Milliseconds until the next task is due; a day when nothing is scheduled.
-    coalesce(
+    -- Milliseconds until the next task is due, at most a day.
+    least(
         (
             SELECT extract(EPOCH FROM n.scheduled_at - clock_timestamp()) * 1000
             FROM sched.river_job AS n
-            WHERE n.state IN ('retryable', 'scheduled') AND n.scheduled_at > now()
+            WHERE n.state IN ('retryable', 'scheduled') AND n.scheduled_at > now() AND n.scheduled_at < 'infinity'
             ORDER BY n.scheduled_at
             LIMIT 1
         ),

@@ -37,7 +37,8 @@ SELECT EXISTS (
 -- name: RoutingOldest :many
 -- Since when the longest waiting task of some queues has been due. By the leader, each
 -- five seconds, for the queues that its metrics show. Four looks at an index for each.
-SELECT n.queue::text AS queue, greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0)::float8 AS seconds
+SELECT n.queue::text AS queue,
+    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds
 FROM unnest(@queues::text[]) AS n (queue)
 CROSS JOIN (VALUES (1::smallint), (2::smallint), (3::smallint), (4::smallint)) AS p (priority)
 CROSS JOIN LATERAL (

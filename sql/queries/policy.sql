@@ -57,9 +57,9 @@ bound AS (
     FROM sched.kind AS k
     WHERE k.rate IS NOT NULL
     UNION ALL
-    -- A pause without an end is one of a year: each reading renews it.
+    -- A pause without an end, or with one far off, is one of a year: each reading renews it.
     SELECT p.name, false,
-        CASE WHEN isfinite(p.paused_until) THEN extract(EPOCH FROM p.paused_until - clock_timestamp()) ELSE 31536000 END::float8
+        CASE WHEN isfinite(p.paused_until) THEN least(extract(EPOCH FROM p.paused_until - clock_timestamp()), 31536000) ELSE 31536000 END::float8
     FROM sched.flow AS p
     WHERE p.scope = 'kind' AND p.paused_until > clock_timestamp()
 ),
