@@ -45,6 +45,10 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	g.claimMu.Lock()
 	defer g.claimMu.Unlock()
 
+	if time.Now().Before(g.claimRetryAt) {
+		g.alarm.set(g.claimRetryAt)
+		return nil
+	}
 	woken := g.pilot.woken.Swap(false)
 	if g.holds.any() || len(g.policy.Load().Queues) == 0 {
 		return nil
@@ -76,7 +80,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 		g.claimInDoubt = true
 		g.claimFailed(ctx, err)
 	} else {
-		g.claimRetry = 0
+		g.claimRetry, g.claimRetryAt = 0, time.Time{}
 		g.backlog.Store(full)
 		g.pace.note(time.Since(sent))
 		g.metrics.observeClaim(len(rows), time.Since(sent))
@@ -92,7 +96,7 @@ func (g *Governor) claim(ctx context.Context, riverMax int) []*rivertype.JobRow 
 	}
 	g.free(n - len(rows))
 	g.metrics.claimed.Add(float64(len(rows)))
-	if full {
+	if full && err == nil {
 		g.more.Store(true)
 		if taken, limit := g.slots.counts(); taken < limit {
 			g.pilot.wake() // slots became free while this claim was under way
@@ -129,8 +133,12 @@ func (g *Governor) claimRows(ctx context.Context, worker string, n int) (rows []
 		return nil, false, err
 	}
 	if kind := g.skips.probe(now); kind != "" {
-		if rows, err = c.probe(ctx, kind); err != nil || len(rows) == n {
+		var more bool
+		if rows, more, err = c.probe(ctx, kind); err != nil || len(rows) == n {
 			return rows, true, err
+		}
+		if len(rows) == 0 && !more {
+			g.skips.forget(kind)
 		}
 	}
 	if aged := g.ageing.share(now, n-len(rows)); aged > 0 && in.policy.Ageing > 0 {
@@ -191,13 +199,13 @@ func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows 
 }
 
 // probe claims one task of a kind that is left out because the app lacked it.
-func (c *claiming) probe(ctx context.Context, kind string) ([]dbq.TaskClaimRow, error) {
+// It reports whether more of it may be waiting.
+func (c *claiming) probe(ctx context.Context, kind string) (rows []dbq.TaskClaimRow, more bool, err error) {
 	if _, paused := c.governor.pausedKinds(c.in.policy, c.now)[kind]; paused {
-		return nil, nil
+		return nil, true, nil
 	}
 	plan := lanePlan{queues: c.queues, kinds: []string{kind}, alone: true}
-	rows, _, err := c.ask(ctx, plan, 1, 0)
-	return rows, err
+	return c.ask(ctx, plan, 1, 0)
 }
 
 // takeFromLanes is take where something is limited or left out.
@@ -444,7 +452,7 @@ func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 }
 
 // claimFailed says so, once, and sees to it that the next claim comes before the
-// next poll. Runs under claimMu.
+// next poll, but not sooner than that. Runs under claimMu.
 func (g *Governor) claimFailed(ctx context.Context, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -454,5 +462,6 @@ func (g *Governor) claimFailed(ctx context.Context, err error) {
 			slog.Duration("poll_interval", g.config.PollInterval))
 	}
 	g.claimRetry = min(max(claimRetryMin, 2*g.claimRetry), max(claimRetryMin, g.config.PollInterval))
-	time.AfterFunc(g.claimRetry, g.pilot.wake)
+	g.claimRetryAt = time.Now().Add(g.claimRetry)
+	g.alarm.set(g.claimRetryAt)
 }

@@ -116,7 +116,7 @@ func (f *flows) pause(kind string, until, now time.Time) bool {
 		f.paused = map[string]kindPause{}
 	}
 	for known, pause := range f.paused {
-		if !now.Before(pause.until) {
+		if !now.Before(pause.bridge) { // from then on the fleet's word counts, which may be that an operator ended it
 			delete(f.paused, known)
 		}
 	}

@@ -132,6 +132,7 @@ type Governor struct {
 	claimMu      sync.Mutex
 	claimInDoubt bool          // guarded by claimMu: a claim's answer was lost
 	claimRetry   time.Duration // guarded by claimMu: the pause after a claim that failed; 0 after one that didn't
+	claimRetryAt time.Time     // guarded by claimMu: when that is over
 	intake       *intake       // guarded by claimMu
 	candidates   candidates    // guarded by claimMu
 	lanes        lanes         // guarded by claimMu

@@ -113,6 +113,16 @@ func (s *skips) accept(kind string) {
 	delete(s.kinds, kind)
 }
 
+// forget ends a skip that has lasted for long, once no task of the kind is left: the
+// next one of it is refused again, at no cost. Kinds that hold an id would else pile up.
+func (s *skips) forget(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kinds[kind].backoff >= skipBackoffMax {
+		delete(s.kinds, kind)
+	}
+}
+
 // probe returns a kind of which one task should be asked for now, or "".
 func (s *skips) probe(now time.Time) string {
 	s.mu.Lock()

@@ -177,8 +177,11 @@ func (g *Governor) pickQueues(ctx context.Context, in *intake, most int, now tim
 		}
 	}
 	queues = hinted[:min(len(hinted), most)]
-	for _, q := range c.found {
+	for i, q := range c.found {
 		if len(queues) == most {
+			if len(in.queues) > queuesLooked { // found in no order of urgency: the others have their turn
+				c.found = slices.Concat(c.found[i:], c.found[:i])
+			}
 			return queues, true, nil
 		}
 		if !slices.Contains(hinted, q) {

@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -93,4 +94,28 @@ func TestPace(t *testing.T) {
 		p.note(time.Second)
 	}
 	require.InDelta(t, 50, p.perSecond(), 1)
+}
+
+// A worker of very many queues gives all of those that have tasks their turn.
+func TestQueuesFoundTakeTurns(t *testing.T) {
+	t.Parallel()
+	in := &intake{queues: make([]laneQueue, queuesLooked+1)}
+	g := &Governor{}
+	const found, most = 1000, 256
+	for i := range found {
+		g.candidates.found = append(g.candidates.found, laneQueue{name: fmt.Sprint(i), high: 100})
+	}
+	now := time.Now()
+	g.candidates.looked = now
+	seen := map[string]int{}
+	for range (found + most - 1) / most {
+		queues, others, err := g.pickQueues(t.Context(), in, most, now)
+		require.NoError(t, err)
+		require.True(t, others)
+		require.Len(t, queues, most)
+		for _, q := range queues {
+			seen[q.name]++
+		}
+	}
+	require.Len(t, seen, found)
 }

@@ -206,5 +206,7 @@ func TestFlows(t *testing.T) {
 	require.False(t, f.pause("k", now.Add(time.Minute+pauseNews), now), "no news")
 	require.True(t, f.pause("k", now.Add(2*time.Minute), now))
 	require.Contains(t, f.pauses(now), "k")
-	require.Empty(t, f.pauses(now.Add(pauseBridge)), "from then on the policy knows, or an operator ended it")
+	later := now.Add(pauseBridge)
+	require.Empty(t, f.pauses(later), "from then on the policy knows, or an operator ended it")
+	require.True(t, f.pause("k", later.Add(time.Second), later), "a shorter pause is news once the longer one may have been ended")
 }

@@ -338,6 +338,28 @@ func TestDrainFromOutsideIsNoticed(t *testing.T) {
 	require.Equal(t, "available", state(t, pool, waiting), "a draining worker takes nothing new, from the first moment on")
 }
 
+// A draining worker that is evicted gives up what it runs and is no worker any more:
+// it has no contact to lose.
+func TestEvictedWhileDraining(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	b := newBlocker()
+	cfg := config(pool, &dispatcherFunc{work: b.work})
+	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = 200*time.Millisecond, 2*time.Second, 3*time.Second
+	g := start(t, cfg)
+	id := enqueue(t, pool, `'k'`)
+	b.next(t)
+	_, err := pool.Exec(t.Context(), `select sched.drain_worker($1)`, g.Status().WorkerID)
+	require.NoError(t, err)
+	eventually(t, func() bool { return len(g.Status().Holds) == 1 }, "the sidecar shows it")
+	evict(t, pool, g.Status().WorkerID)
+	eventually(t, func() bool { return g.Status().Running == 0 }, "the call is ended")
+	require.Equal(t, "available", state(t, pool, id))
+	time.Sleep(cfg.FenceAfter + cfg.HeartbeatInterval)
+	require.Equal(t, []string{"draining"}, g.Status().Holds)
+	require.Zero(t, counter(t, cfg, "sched_fences_total"))
+}
+
 // An operator's open transaction may hold a dead worker's row.
 func TestWorkerThatCannotBeEvictedNowKeepsNoOtherFromIt(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package governor_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync/atomic"
@@ -60,6 +61,40 @@ func TestTasksOfAClaimWhoseAnswerWasLostAreHandedBack(t *testing.T) {
 	require.False(t, db.lose.Load(), "an answer was lost")
 	require.Equal(t, 1, column[int](t, pool, id, "attempt"), "no attempt is spent")
 	require.EqualValues(t, 1, d.calls.Load())
+	require.NoError(t, g.Stop(t.Context(), patience))
+}
+
+// failingClaim fails each claim.
+type failingClaim struct {
+	dbq.Querier
+	asked atomic.Int64
+}
+
+func (f *failingClaim) TaskClaim(context.Context, dbq.TaskClaimParams) ([]dbq.TaskClaimRow, error) {
+	f.asked.Add(1)
+	return nil, errors.New("permission denied")
+}
+
+// Claims that keep failing are tried again at the pace of the poll interval, whatever
+// wakes the sidecar meanwhile.
+func TestFailingClaimsKeepTheirPace(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	cfg := config(pool, &dispatcherFunc{work: complete})
+	cfg.PollInterval = 500 * time.Millisecond
+	g, err := governor.New(cfg)
+	require.NoError(t, err)
+	db := &failingClaim{}
+	g.WrapQueries(func(q dbq.Querier) dbq.Querier { db.Querier = q; return db })
+	require.NoError(t, g.Start(t.Context()))
+	begun := time.Now()
+	for time.Since(begun) < 4*time.Second {
+		enqueue(t, pool, `'k'`) // each wakes it
+		time.Sleep(5 * time.Millisecond)
+	}
+	// 50, 100, 200, 400 ms, then each 500 ms.
+	require.LessOrEqual(t, db.asked.Load(), int64(5+time.Since(begun)/cfg.PollInterval))
+	require.GreaterOrEqual(t, db.asked.Load(), int64(4))
 	require.NoError(t, g.Stop(t.Context(), patience))
 }
 

@@ -72,9 +72,14 @@ const (
 	meterStep  = time.Second / meterSteps
 )
 
+// metersBegan makes steps independent of a clock that is set back.
+var metersBegan = time.Now()
+
+func meterStepOf(now time.Time) int64 { return int64(now.Sub(metersBegan) / meterStep) }
+
 // advance forgets what is more than a second old.
 func (m *meter) advance(now time.Time) {
-	step := now.UnixNano() / int64(meterStep)
+	step := meterStepOf(now)
 	for range min(max(0, step-m.step), meterSteps) {
 		m.step++
 		m.sum -= m.counts[m.step%meterSteps]
@@ -92,7 +97,7 @@ func (p *poller) count(now time.Time, queue string, n int) {
 	defer p.mu.Unlock()
 	m := p.meters[queue]
 	if m == nil {
-		m = &meter{step: now.UnixNano() / int64(meterStep)}
+		m = &meter{step: meterStepOf(now)}
 		p.meters[queue] = m
 	}
 	m.advance(now)

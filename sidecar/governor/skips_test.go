@@ -37,6 +37,23 @@ func TestSkips(t *testing.T) {
 	require.Empty(t, s.list())
 }
 
+// A kind of which no task is left is forgotten, once it was skipped for long.
+func TestSkipsAreForgotten(t *testing.T) {
+	t.Parallel()
+	var s skips
+	now := start()
+	backoff, _ := s.refuse("email/123", now)
+	for backoff < skipBackoffMax {
+		s.forget("email/123")
+		require.Len(t, s.list(), 1, "after %s", backoff)
+		now = now.Add(backoff)
+		require.NotEmpty(t, s.probe(now))
+		backoff, _ = s.refuse("email/123", now)
+	}
+	s.forget("email/123")
+	require.Empty(t, s.list())
+}
+
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	var s slots

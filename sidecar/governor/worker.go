@@ -80,8 +80,8 @@ func (g *Governor) beat(ctx context.Context) error {
 		if failing {
 			next = min(next, beatRetry)
 		}
-		if until := g.config.FenceAfter - time.Since(*g.lastBeat.Load()); until > 0 {
-			next = min(next, until)
+		if until := g.config.FenceAfter - time.Since(*g.lastBeat.Load()); !g.holds.has(holdFenced) {
+			next = max(0, min(next, until))
 		}
 		if !sleep(ctx, next) {
 			return nil
@@ -97,6 +97,8 @@ func (g *Governor) beat(ctx context.Context) error {
 		started := time.Now()
 		err := g.beatOnce(ctx, limit, roundTrip)
 		switch {
+		case errors.Is(err, errGone):
+			return nil
 		case err == nil:
 			roundTrip = time.Since(started)
 			g.metrics.roundTrip.Set(roundTrip.Seconds())
@@ -162,17 +164,24 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 	if !errors.Is(err, routing.ErrEvicted) {
 		return err
 	}
-	if g.holds.has(holdDraining) {
-		return nil // it deregistered itself
+	evicted, draining := g.workerID(), g.holds.has(holdDraining)
+	lost := g.running.all(func(x *execution) bool { return x.task.Lease.WorkerID == evicted })
+	if !draining || len(lost) > 0 { // else it deregistered itself
+		g.config.Logger.WarnContext(ctx, "this worker was evicted; giving up its tasks",
+			slog.String("worker_id", evicted), slog.Int("tasks", len(lost)), slog.Bool("registers_anew", !draining))
 	}
-	g.moved(g.life.Load(), routing.StateEvicted)
-	evicted := g.workerID()
-	g.config.Logger.WarnContext(ctx, "this worker was evicted; giving up its tasks and registering anew", slog.String("worker_id", evicted))
-	for _, x := range g.running.all(func(x *execution) bool { return x.task.Lease.WorkerID == evicted }) {
+	for _, x := range lost {
 		x.cancel(dispatch.ErrLeaseLost)
 	}
+	if draining {
+		return errGone
+	}
+	g.moved(g.life.Load(), routing.StateEvicted)
 	return g.register(ctx)
 }
+
+// errGone ends the heartbeats of a draining worker: its registration is over.
+var errGone = errors.New("the registration is over")
 
 func (g *Governor) fence(ctx context.Context) {
 	if !g.holds.put(holdFenced) {

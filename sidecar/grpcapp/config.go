@@ -49,6 +49,8 @@ type Config struct {
 	// Heartbeat is how often each side shows that it lives; a side that is silent for
 	// three of them is gone. Default: 5 s.
 	Heartbeat time.Duration
+	// HelloTimeout is how long a stream may be open without a hello. Default: 10 s.
+	HelloTimeout time.Duration
 	// WorkerID names the registration in Welcome. Optional.
 	WorkerID func() string
 	// OnCapacity is told how many tasks all sessions together may hold, whenever
@@ -65,6 +67,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = 5 * time.Second
+	}
+	if c.HelloTimeout == 0 {
+		c.HelloTimeout = 10 * time.Second
 	}
 	if c.MaxOutputBytes == 0 {
 		c.MaxOutputBytes = 1 << 20

@@ -2,6 +2,7 @@ package grpcapp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -106,9 +107,10 @@ func (d *Dispatcher) end(a *attempt, cause error, after time.Duration) {
 		return
 	}
 	delete(d.attempts, a.key)
+	written := a.written
 	if s := a.session; s != nil {
 		s.drop(a)
-		if a.written {
+		if written {
 			s.cancel(a.key, reason(cause))
 		}
 		d.fill()
@@ -116,6 +118,11 @@ func (d *Dispatcher) end(a *attempt, cause error, after time.Duration) {
 		d.waiting = slices.Delete(d.waiting, i, i+1)
 	}
 	d.mu.Unlock()
+	if errors.Is(cause, dispatch.ErrDeadline) && !written {
+		// The app never had it: no session with room for its kind. That is no attempt.
+		a.done(jobs.Outcome{Kind: jobs.OutcomeHandBack})
+		return
+	}
 	a.done(dispatch.Interrupted(cause, after, "a result from the app"))
 }
 

@@ -1,14 +1,12 @@
 package grpcapp
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,7 +19,11 @@ var (
 	errReplaced = status.Error(codes.Aborted, "the same instance_id has opened a newer session")
 	errStopping = status.Error(codes.Unavailable, "the sidecar is stopping")
 	errSilent   = status.Error(codes.DeadlineExceeded, "no heartbeat for three intervals")
+	errNoHello  = status.Error(codes.DeadlineExceeded, "no hello came")
 )
+
+// silentBeats is after how many heartbeat intervals without a frame an app is gone.
+const silentBeats = 3
 
 // stream is what a session needs of the transport.
 type stream = grpc.BidiStreamingServer[workerv1.SessionRequest, workerv1.SessionResponse]
@@ -116,35 +118,36 @@ func (d *Dispatcher) Session(stream stream) error {
 	return err
 }
 
-// converse reads and writes until the stream ends. The reader ends with the
-// stream's own context, which ends when this returns.
+// converse reads and writes until the stream ends. Reader and writer end with the
+// stream's own context, which ends when this returns: an app that doesn't read any
+// more keeps neither of them, nor this from finding it silent.
 func (d *Dispatcher) converse(stream stream, s *session, lost []attemptKey) error {
-	received := make(chan error, 1)
+	received, sent := make(chan error, 1), make(chan error, 1)
 	d.background.Go(func() { received <- d.receive(stream, s) })
-	group, ctx := errgroup.WithContext(stream.Context())
-	group.Go(func() error { return d.send(ctx, stream, s, lost) })
-	group.Go(func() error {
+	d.background.Go(func() { sent <- d.send(stream, s, lost) })
+	look := time.NewTicker(d.config.Heartbeat)
+	defer look.Stop()
+	for {
 		select {
 		case err := <-received:
-			if err == nil {
-				err = io.EOF // the app is done: the writer ends too
-			}
+			return err // nil: the app is done
+		case err := <-sent:
 			return err
 		case <-s.end:
 			return s.why
-		case <-ctx.Done():
+		case <-stream.Context().Done():
 			return nil
+		case <-look.C:
+			if time.Since(time.Unix(0, s.heard.Load())) > silentBeats*d.config.Heartbeat {
+				return errSilent
+			}
 		}
-	})
-	if err := group.Wait(); !errors.Is(err, io.EOF) {
-		return err
 	}
-	return nil
 }
 
 // greet reads and checks the first frame.
 func (d *Dispatcher) greet(stream stream) (*session, *workerv1.Hello, error) {
-	request, err := stream.Recv()
+	request, err := d.first(stream)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,6 +170,23 @@ func (d *Dispatcher) greet(stream stream) (*session, *workerv1.Hello, error) {
 	}
 	s.heard.Store(time.Now().UnixNano())
 	return s, hello, nil
+}
+
+// first receives the first frame, which has to come soon.
+func (d *Dispatcher) first(stream stream) (request *workerv1.SessionRequest, err error) {
+	received := make(chan struct{})
+	d.background.Go(func() {
+		defer close(received)
+		request, err = stream.Recv()
+	})
+	timer := time.NewTimer(d.config.HelloTimeout)
+	defer timer.Stop()
+	select {
+	case <-received:
+		return request, err
+	case <-timer.C:
+		return nil, errNoHello
+	}
 }
 
 func checkHello(hello *workerv1.Hello) error {
@@ -253,8 +273,8 @@ func (d *Dispatcher) goodbye(s *session) {
 	d.fill()
 }
 
-// send writes what there is to say until ctx ends.
-func (d *Dispatcher) send(ctx context.Context, stream stream, s *session, lost []attemptKey) error {
+// send writes what there is to say until the stream's context ends.
+func (d *Dispatcher) send(stream stream, s *session, lost []attemptKey) error {
 	welcome := &workerv1.Welcome{WorkerId: d.config.WorkerID(), HeartbeatMs: uint32(d.config.Heartbeat.Milliseconds())}
 	for _, key := range lost {
 		welcome.Lost = append(welcome.Lost, &workerv1.TaskRef{TaskId: key.taskID, Lease: key.lease})
@@ -266,16 +286,13 @@ func (d *Dispatcher) send(ctx context.Context, stream stream, s *session, lost [
 	defer beat.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-stream.Context().Done():
 			return nil
 		case <-s.news:
 			if err := d.write(stream, s); err != nil {
 				return err
 			}
 		case <-beat.C:
-			if time.Since(time.Unix(0, s.heard.Load())) > 3*d.config.Heartbeat {
-				return errSilent
-			}
 			d.mu.Lock()
 			held := len(s.held)
 			d.mu.Unlock()
