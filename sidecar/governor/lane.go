@@ -149,16 +149,17 @@ type lanes struct {
 	forgot time.Time
 }
 
-// plan returns the lanes of a claim, in order: best priority first, what may have
-// been overlooked before the rest, and the rest each in its turn.
+// plan returns the lanes of a claim, in order: best priority first, each lane of a
+// priority in its turn. Of what may have been overlooked one sweep comes before them,
+// each in its turn, and the others last: they take what time there is, but however many
+// are due, they keep no claim from what it is for.
 func (l *lanes) plan(now time.Time, plan lanePlan) []laneAsk {
 	if l.byKey == nil {
 		l.byKey = map[laneKey]*lane{}
 	}
 	l.forget(now)
 	l.turn++
-	asks := make([]laneAsk, 0, priorities*len(plan.queues)*(1+len(plan.kinds)))
-	var mains []laneAsk
+	var sweeps, asks, mains []laneAsk
 	for priority := int32(1); priority <= priorities; priority++ {
 		if plan.aged && priority == 1 {
 			continue
@@ -175,7 +176,7 @@ func (l *lanes) plan(now time.Time, plan lanePlan) []laneAsk {
 					continue
 				}
 				if !plan.aged {
-					asks = append(asks, lane.sweeps(key, now, now.Add(l.ahead))...)
+					sweeps = append(sweeps, lane.sweeps(key, now, now.Add(l.ahead))...)
 				}
 				mains = append(mains, lane.main(key, now))
 			}
@@ -184,7 +185,11 @@ func (l *lanes) plan(now time.Time, plan lanePlan) []laneAsk {
 			asks, mains = append(asks, rotated(mains, l.turn)...), nil
 		}
 	}
-	return append(asks, rotated(mains, l.turn)...)
+	asks = append(asks, rotated(mains, l.turn)...)
+	if sweeps = rotated(sweeps, l.turn); len(sweeps) > 0 {
+		return slices.Concat(sweeps[:1], asks, sweeps[1:])
+	}
+	return asks
 }
 
 func rotated(asks []laneAsk, by int) []laneAsk {
@@ -267,7 +272,8 @@ func (l *lanes) learn(now time.Time, asks []laneAsk, report *laneReport, workers
 		left := false
 		switch {
 		case report.Next >= 0 && i >= report.Next:
-			return true // it and those behind it were not looked at
+			// It and those behind it were not looked at; what may have been overlooked can wait.
+			return more || slices.ContainsFunc(asks[i:], func(ask laneAsk) bool { return ask.role == roleMain })
 		case known == nil || result != nil && result.Held:
 		case ask.role == roleMain:
 			left = known.learnMain(now, ask.key, report.NowUS, result)

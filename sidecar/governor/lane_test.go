@@ -1,6 +1,7 @@
 package governor
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -95,6 +96,45 @@ func TestLaneSweepsTakeATwentiethOfTheTime(t *testing.T) {
 	}
 	require.LessOrEqual(t, spent, 10*time.Minute/laneShare+10*time.Millisecond)
 	require.GreaterOrEqual(t, spent, 10*time.Minute/(2*laneShare), "they do go on")
+}
+
+// However many sweeps are due, a claim looks for tasks first, and isn't repeated for
+// the sweeps' sake.
+func TestSweepsOfManyLanesKeepNoClaimFromTasks(t *testing.T) {
+	t.Parallel()
+	now := start()
+	var l lanes
+	plan := lanePlan{skip: []string{"paused"}}
+	for i := range 30 {
+		plan.queues = append(plan.queues, laneQueue{name: fmt.Sprintf("q%02d", i), high: 100})
+	}
+	asks := l.plan(now, plan)
+	report := laneReport{NowUS: now.UnixMicro(), Next: -1}
+	for i := range asks {
+		report.Lanes = append(report.Lanes, laneResult{Lane: i, Ended: true, LastUS: -1, EndUS: laneOpen})
+	}
+	l.learn(now, asks, &report, 1) // all have marks from now on
+
+	now = now.Add(time.Minute)
+	first := map[laneKey]bool{}
+	for {
+		asks = l.plan(now, plan)
+		if asks[0].role == roleMain {
+			break // all sweeps were made
+		}
+		mains := 0
+		for i, ask := range asks {
+			if ask.role == roleMain {
+				mains++
+				require.LessOrEqual(t, i, 30*priorities, "one sweep at most comes before it")
+			}
+		}
+		require.Equal(t, 30*priorities, mains)
+		first[asks[0].key] = true
+		more := l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: mains + 1}, 1)
+		require.False(t, more, "what is left are sweeps")
+	}
+	require.Len(t, first, 30*priorities, "each had its turn")
 }
 
 func TestKindLanesRestAfterAVainLook(t *testing.T) {
