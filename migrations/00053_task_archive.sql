@@ -7,6 +7,11 @@
 
 -- +goose Up
 
+-- The views first, which changes nothing in them: whoever reads one in a long transaction keeps this waiting, and must not
+-- keep enqueues and settles waiting with it.
+ALTER VIEW sched.task RESET (security_barrier);
+ALTER VIEW sched.attempt RESET (security_barrier);
+ALTER VIEW sched.batch RESET (security_barrier);
 LOCK TABLE sched.setting, sched.attempt_log IN ACCESS EXCLUSIVE MODE;
 
 CREATE TABLE sched.task_archive (
@@ -505,6 +510,10 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM PUBLIC;
 
 -- +goose Down
 
+-- The views first, as above.
+ALTER VIEW sched.task RESET (security_barrier);
+ALTER VIEW sched.attempt RESET (security_barrier);
+ALTER VIEW sched.batch RESET (security_barrier);
 LOCK TABLE sched.setting, sched.attempt_log IN ACCESS EXCLUSIVE MODE;
 
 -- A view can't lose columns while others may depend on it: they stay, and say nothing.

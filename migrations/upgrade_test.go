@@ -78,6 +78,34 @@ func TestUpgradeThatWaitsEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, migrations.CheckContract(t.Context(), pool), migrations.ErrSchemaTooOld)
 }
 
+// An auditor who reads a view in a long transaction holds up the upgrade, but not
+// enqueues through it.
+func TestUpgradeThatWaitsForAReaderHoldsUpNoEnqueue(t *testing.T) {
+	t.Parallel()
+	const beforeArchive = 52
+	pool := pgtest.Empty(t)
+	require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), beforeArchive, noRoles()))
+	reader := begin(t, connect(t, pool, ""))
+	exec(t, reader, "SELECT count(*) FROM sched.task")
+
+	log := make(lines, 100)
+	done := make(chan error, 1)
+	opts := noRoles()
+	opts.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	go func() { done <- migrations.Up(context.WithoutCancel(t.Context()), pgtest.DSN(pool), opts) }()
+	<-log // it waits, and will try again and again
+	app := connect(t, pool, "")
+	exec(t, app, "SET lock_timeout = '100 ms'")
+	tries := 0
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tries++ {
+		exec(t, app, "SELECT sched.enqueue('mail')")
+	}
+	require.Positive(t, tries)
+	require.Empty(t, done)
+	require.NoError(t, reader.Rollback(t.Context()))
+	require.NoError(t, <-done)
+}
+
 // Enqueues run with the owner's rights. What an upgrade adds must be the owner's
 // the moment it is there, or they fail until the grants are made.
 func TestUpgradeWithRolesFailsNoEnqueue(t *testing.T) {
