@@ -72,8 +72,8 @@ const (
 	meterStep  = time.Second / meterSteps
 )
 
-// metersBegan makes steps independent of a clock that is set back.
-var metersBegan = time.Now()
+// metersBegan is before all steps, which a clock that is set back doesn't move.
+var metersBegan = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 func meterStepOf(now time.Time) int64 { return int64(now.Sub(metersBegan) / meterStep) }
 
