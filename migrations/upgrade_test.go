@@ -17,6 +17,9 @@ import (
 // firstRelease is the last migration of the schema with contract version 1.
 const firstRelease = 9
 
+// lastRelease is the last migration of the schema with contract version 2.
+const lastRelease = 21
+
 // lines tells of each line that a logger writes.
 type lines chan string
 
@@ -112,7 +115,7 @@ func TestUpgradeWithRolesFailsNoEnqueue(t *testing.T) {
 	t.Parallel()
 	pool, roles := pgtest.Empty(t), randomRoles()
 	opts := migrations.Options{Roles: roles}
-	require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), firstRelease, opts))
+	require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), lastRelease, opts))
 	for _, name := range []string{roles.Owner, roles.Sidecar, roles.Producer, roles.Auditor} {
 		dropAfter(t, pool, name)
 	}
@@ -138,7 +141,7 @@ func TestUpgradeWithRolesFailsNoEnqueue(t *testing.T) {
 		}()
 	}
 	// One by one, as if each took long.
-	for version := int64(firstRelease + 1); version <= latest(t, pool); version++ {
+	for version := int64(lastRelease + 1); version <= latest(t, pool); version++ {
 		require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), version, opts))
 		enqueued := one[int64](t, pool, "SELECT max(id) FROM sched.river_job")
 		require.Eventually(t, func() bool {

@@ -92,7 +92,7 @@ func (l *DecisionLog) Run(ctx context.Context) {
 			done = true
 		case <-ticker.C:
 		}
-		err := l.Flush(context.WithoutCancel(ctx))
+		err := l.flush(ctx, done)
 		if err != nil && healthy {
 			l.logger.WarnContext(ctx, "decisions not written; trying again each second", slog.Any("error", err))
 		}
@@ -101,6 +101,19 @@ func (l *DecisionLog) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lastFlush bounds the last write, which must not hold up a shutdown.
+const lastFlush = time.Second
+
+func (l *DecisionLog) flush(ctx context.Context, last bool) error {
+	ctx = context.WithoutCancel(ctx)
+	if last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, lastFlush)
+		defer cancel()
+	}
+	return l.Flush(ctx)
 }
 
 // Flush writes what was noted so far. What could not be written waits for the
