@@ -394,7 +394,8 @@ type Querier interface {
 	// Deletes old registrations that own nothing any more. By the leader, now and then.
 	WorkerForget(ctx context.Context, keepSeconds float64) (int64, error)
 	// Ended registrations that may still own running rows, because these were locked
-	// when the worker went. By the leader's sweep.
+	// when the worker went. By the leader's sweep. It begins at what runs, each row once,
+	// whatever the statistics say.
 	WorkerGone(ctx context.Context) ([]string, error)
 	// Workers, the living first, then those that ended last. Alive is who has not
 	// ended and has a heartbeat as recent as a living one has.

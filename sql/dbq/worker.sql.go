@@ -166,10 +166,11 @@ const workerForget = `-- name: WorkerForget :execrows
 DELETE FROM sched.worker AS w
 WHERE w.state IN ('evicted', 'done')
     AND w.ended_at < now() - make_interval(secs => $1::float8)
-    AND NOT EXISTS (
-        SELECT 1 FROM sched.river_job AS j
-        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
-    )
+    AND w.id <> ALL (ARRAY(
+        SELECT DISTINCT j.attempted_by[cardinality(j.attempted_by)]
+        FROM sched.river_job AS j
+        WHERE j.state = 'running' AND cardinality(j.attempted_by) > 0
+    ))
 `
 
 // Deletes old registrations that own nothing any more. By the leader, now and then.
@@ -182,17 +183,21 @@ func (q *Queries) WorkerForget(ctx context.Context, keepSeconds float64) (int64,
 }
 
 const workerGone = `-- name: WorkerGone :many
+WITH owners AS MATERIALIZED (
+    SELECT DISTINCT j.attempted_by[cardinality(j.attempted_by)] AS id
+    FROM sched.river_job AS j
+    WHERE j.state = 'running'
+)
+
 SELECT w.id
-FROM sched.worker AS w
+FROM owners AS o
+JOIN sched.worker AS w ON w.id = o.id
 WHERE w.state IN ('evicted', 'done')
-    AND EXISTS (
-        SELECT 1 FROM sched.river_job AS j
-        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
-    )
 `
 
 // Ended registrations that may still own running rows, because these were locked
-// when the worker went. By the leader's sweep.
+// when the worker went. By the leader's sweep. It begins at what runs, each row once,
+// whatever the statistics say.
 func (q *Queries) WorkerGone(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, workerGone)
 	if err != nil {

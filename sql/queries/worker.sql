@@ -93,24 +93,29 @@ WHERE w.id = (
 
 -- name: WorkerGone :many
 -- Ended registrations that may still own running rows, because these were locked
--- when the worker went. By the leader's sweep.
+-- when the worker went. By the leader's sweep. It begins at what runs, each row once,
+-- whatever the statistics say.
+WITH owners AS MATERIALIZED (
+    SELECT DISTINCT j.attempted_by[cardinality(j.attempted_by)] AS id
+    FROM sched.river_job AS j
+    WHERE j.state = 'running'
+)
+
 SELECT w.id
-FROM sched.worker AS w
-WHERE w.state IN ('evicted', 'done')
-    AND EXISTS (
-        SELECT 1 FROM sched.river_job AS j
-        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
-    );
+FROM owners AS o
+JOIN sched.worker AS w ON w.id = o.id
+WHERE w.state IN ('evicted', 'done');
 
 -- name: WorkerForget :execrows
 -- Deletes old registrations that own nothing any more. By the leader, now and then.
 DELETE FROM sched.worker AS w
 WHERE w.state IN ('evicted', 'done')
     AND w.ended_at < now() - make_interval(secs => @keep_seconds::float8)
-    AND NOT EXISTS (
-        SELECT 1 FROM sched.river_job AS j
-        WHERE j.state = 'running' AND j.attempted_by[cardinality(j.attempted_by)] = w.id
-    );
+    AND w.id <> ALL (ARRAY(
+        SELECT DISTINCT j.attempted_by[cardinality(j.attempted_by)]
+        FROM sched.river_job AS j
+        WHERE j.state = 'running' AND cardinality(j.attempted_by) > 0
+    ));
 
 -- name: ListenProof :exec
 -- Sends a listener its own word back. At each start of listening.
