@@ -80,12 +80,18 @@ func (f *finder) find(ctx context.Context) (string, error) {
 	if localErr == nil {
 		return dir, nil
 	}
+	if ctx.Err() != nil { // that nothing answered says nothing
+		return "", stoppedLooking(ctx)
+	}
 	if f.noInstall {
 		return "", f.nothing(localErr)
 	}
 	dir, downloadErr := f.download(ctx)
 	if downloadErr == nil {
 		return f.explicit(ctx, dir, "the downloaded server")
+	}
+	if ctx.Err() != nil {
+		return "", stoppedLooking(ctx)
 	}
 	if f.install == nil {
 		return "", f.nothing(localErr, downloadErr)
@@ -97,6 +103,10 @@ func (f *finder) find(ctx context.Context) (string, error) {
 		return "", f.nothing(localErr)
 	}
 	return dir, nil
+}
+
+func stoppedLooking(ctx context.Context) error {
+	return fmt.Errorf("looking for a Postgres server: %w", ctx.Err())
 }
 
 // explicit takes a directory that somebody named: if it's wrong, they want to know, not get another one.

@@ -159,6 +159,33 @@ func TestFinder_DownloadsThenInstalls(t *testing.T) {
 	require.Equal(t, cached, got)
 }
 
+// Who presses Ctrl-C wants no server any more, be there one or not.
+func TestFinder_StoppedInstallsNothing(t *testing.T) {
+	t.Parallel()
+	for _, stopAt := range []string{"the probe", "the download"} {
+		t.Run(stopAt, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.install = func(context.Context) error { m.installs++; return nil }
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			failed := errors.New("signal: killed")
+			if stopAt == "the probe" {
+				m.with(t, "lib/17/bin", "17")
+				m.probe = func(context.Context, string) (string, error) { stop(); return "", failed }
+			} else {
+				m.download = func(context.Context) (string, error) { stop(); return "", failed }
+			}
+
+			_, err := m.find(ctx)
+
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, ErrNoBinaries)
+			require.Zero(t, m.downloads+m.installs)
+		})
+	}
+}
+
 func TestProbeBinaries(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()
