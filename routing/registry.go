@@ -326,7 +326,7 @@ func (r *Registry) Shares(ctx context.Context, queues []string) (map[string]Poll
 // DiscoverQueues makes queue rows for tasks that were inserted into a queue
 // without one, by a River client or while another transaction made the row.
 func (r *Registry) DiscoverQueues(ctx context.Context) error {
-	if err := r.q.QueueDiscover(ctx); err != nil {
+	if _, err := r.q.QueueDiscover(ctx); err != nil {
 		return fmt.Errorf("discover queues: %w", err)
 	}
 	return nil

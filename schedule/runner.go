@@ -28,7 +28,12 @@ type Runner struct {
 	q       *dbq.Queries
 	log     *slog.Logger
 	metrics *metrics
+	turn    int
 }
+
+// countEvery is in how many turns the schedules are counted once, for the metrics,
+// while none is due.
+const countEvery = 5
 
 // NewRunner returns a runner on a database.
 func NewRunner(db dbq.DBTX, registerer prometheus.Registerer, log *slog.Logger) *Runner {
@@ -48,19 +53,27 @@ func (r *Runner) Turn(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("schedule %s: %w", s.Name, err))
 		}
 	}
+	if r.turn++; len(due) > 0 || r.turn%countEvery == 1 {
+		errs = append(errs, r.count(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Runner) count(ctx context.Context) error {
 	count, err := r.q.ScheduleCount(ctx)
 	if err != nil {
-		return errors.Join(append(errs, err)...)
+		return fmt.Errorf("count schedules: %w", err)
 	}
 	r.metrics.waiting.Set(float64(count.Waiting))
 	r.metrics.failed.Set(float64(count.Failed))
-	return errors.Join(errs...)
+	return nil
 }
 
 // Rest forgets what the leader saw: somebody else leads now.
 func (r *Runner) Rest() {
 	r.metrics.waiting.Set(0)
 	r.metrics.failed.Set(0)
+	r.turn = 0
 }
 
 // see works out when a schedule is due next, and enqueues its task if it is due.

@@ -142,8 +142,9 @@ type Querier interface {
 	// those that are not green. Green while nobody leads.
 	PressureList(ctx context.Context, arg PressureListParams) ([][]byte, error)
 	// Makes rows for queues that tasks were put in without one, and tells the sidecars
-	// if there were any. By the leader, each second.
-	QueueDiscover(ctx context.Context) error
+	// if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+	// statement without arguments or rows anew each time.
+	QueueDiscover(ctx context.Context) ([]string, error)
 	// Which of the names are those of queues, or, unless exact, of queues that others are derived from.
 	QueueKnown(ctx context.Context, arg QueueKnownParams) ([]string, error)
 	// Queues with what waits and runs in them. The cost is bounded: at most max_count
@@ -220,7 +221,7 @@ type Querier interface {
 	RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) ([]RoutingWaitingRow, error)
 	// All live registrations with their load. By the leader, each second.
 	RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error)
-	// How many schedules wait, and how many have an error. By the leader, each second.
+	// How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
 	ScheduleCount(ctx context.Context) (ScheduleCountRow, error)
 	// Removes a schedule; its tasks stay. By sched schedules delete.
 	ScheduleDelete(ctx context.Context, name string) (string, error)

@@ -23,7 +23,7 @@ type ScheduleCountRow struct {
 	Failed  int32
 }
 
-// How many schedules wait, and how many have an error. By the leader, each second.
+// How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
 func (q *Queries) ScheduleCount(ctx context.Context) (ScheduleCountRow, error) {
 	row := q.db.QueryRow(ctx, scheduleCount)
 	var i ScheduleCountRow

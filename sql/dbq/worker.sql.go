@@ -19,17 +19,33 @@ func (q *Queries) ListenProof(ctx context.Context, token string) error {
 	return err
 }
 
-const queueDiscover = `-- name: QueueDiscover :exec
-SELECT pg_notify('sched.config', 'queue')
+const queueDiscover = `-- name: QueueDiscover :many
+SELECT pg_notify('sched.config', 'queue')::text AS told
 FROM (SELECT count(*) FROM sched.discover_queues() AS d WHERE d.added) AS found (queues)
 WHERE found.queues > 0
 `
 
 // Makes rows for queues that tasks were put in without one, and tells the sidecars
-// if there were any. By the leader, each second.
-func (q *Queries) QueueDiscover(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, queueDiscover)
-	return err
+// if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+// statement without arguments or rows anew each time.
+func (q *Queries) QueueDiscover(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, queueDiscover)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var told string
+		if err := rows.Scan(&told); err != nil {
+			return nil, err
+		}
+		items = append(items, told)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workerBeat = `-- name: WorkerBeat :one

@@ -22,7 +22,7 @@ SELECT sched.mark_schedule(
 )::boolean AS marked;
 
 -- name: ScheduleCount :one
--- How many schedules wait, and how many have an error. By the leader, each second.
+-- How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
 SELECT count(*) FILTER (WHERE s.waiting_reason IS NOT NULL)::integer AS waiting, count(*) FILTER (WHERE s.error IS NOT NULL)::integer AS failed
 FROM sched.schedule AS s
 WHERE NOT s.paused;

@@ -121,9 +121,10 @@ WHERE w.state IN ('evicted', 'done')
 -- Sends a listener its own word back. At each start of listening.
 SELECT pg_notify('sched.listening', @token::text);
 
--- name: QueueDiscover :exec
+-- name: QueueDiscover :many
 -- Makes rows for queues that tasks were put in without one, and tells the sidecars
--- if there were any. By the leader, each second.
-SELECT pg_notify('sched.config', 'queue')
+-- if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+-- statement without arguments or rows anew each time.
+SELECT pg_notify('sched.config', 'queue')::text AS told
 FROM (SELECT count(*) FROM sched.discover_queues() AS d WHERE d.added) AS found (queues)
 WHERE found.queues > 0;
