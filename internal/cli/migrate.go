@@ -259,6 +259,11 @@ func printVersion(ctx context.Context, w io.Writer, dsn config.DSN) error {
 
 		return err
 	}
+	if info.Current > info.Latest {
+		_, err = fmt.Fprintf(w, "schema sched is at migration %d, contract %d; this program has migrations up to %d: a later release made it\n", info.Current, info.Contract, info.Latest)
+
+		return err
+	}
 	_, err = fmt.Fprintf(w, "schema sched is at migration %d of %d, contract %d\n", info.Current, info.Latest, info.Contract)
 
 	return err

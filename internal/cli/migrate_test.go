@@ -25,6 +25,15 @@ func TestMigrate(t *testing.T) {
 	require.Regexp(t, `^schema sched is at migration (\d+) of \d+, contract [1-9]\d*\n$`, got.stdout)
 	require.NotContains(t, got.stderr, "time=")
 
+	_, err := pool.Exec(t.Context(), "INSERT INTO sched.goose_db_version (version_id, is_applied) VALUES (99999, true)")
+	require.NoError(t, err)
+	require.Regexp(t, `^schema sched is at migration 99999, contract \d+; this program has migrations up to \d+: a later release made it\n$`, sched("migrate", "version").stdout)
+	refused := sched("migrate", "up", "--no-roles")
+	require.Equal(t, exitFailed, refused.code)
+	require.Contains(t, refused.stderr, "sched schema is too new")
+	_, err = pool.Exec(t.Context(), "DELETE FROM sched.goose_db_version WHERE version_id = 99999")
+	require.NoError(t, err)
+
 	again := sched("migrate", "up", "--no-roles")
 	require.Equal(t, exitOK, again.code, again.stderr)
 	require.Equal(t, got.stdout, again.stdout, "a second up changes nothing")
