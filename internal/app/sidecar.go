@@ -133,20 +133,6 @@ type sidecar struct {
 	remaining *remaining       // nil: it runs until it is stopped
 }
 
-// appLoad is cpu and memory of what the app may use: of its processes, of the
-// sidecar's cgroup where it has a limit, or as the app reports.
-func appLoad(sampler *load.Sampler) func() (cpu, mem float64, known bool) {
-	return func() (cpu, mem float64, known bool) {
-		if sample, fresh := sampler.Latest(); fresh && sample.Of != load.Host {
-			cpu, mem, known = sample.CPU, sample.Mem, true
-		}
-		if percent, reported := sampler.Percent(); reported {
-			cpu, known = max(cpu, percent/100), true
-		}
-		return cpu, mem, known
-	}
-}
-
 func newSidecar(ctx context.Context, cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link) (*sidecar, error) {
 	registry := newRegistry(opts.Version, pool)
 	s, err := newParts(cfg, opts, pool, link, measured(cfg, registry))
@@ -192,7 +178,7 @@ func newParts(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link, 
 	s := &sidecar{cfg: cfg, opts: opts, link: link, watcher: watcher, sampler: sampler, governor: gov}
 	if cfg.Elastic != config.ElasticOff {
 		s.sizer = sizer.New(sizer.Config{
-			Governor: gov, Store: dbq.New(pool), Load: appLoad(sampler), Observe: cfg.Elastic == config.ElasticObserve,
+			Governor: gov, Store: dbq.New(pool), Load: func() (cpu, mem float64, known bool) { return sampler.Usage().App() }, Observe: cfg.Elastic == config.ElasticObserve,
 			AppDown: health.HoldName, Logger: opts.Logger, Registerer: orUnread(registerer),
 		})
 	}
@@ -265,7 +251,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry := jobs.DefaultRetryPolicy()
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
-		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: sampler.Load,
+		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: appLoad(sampler),
 		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, orUnread(registerer), opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
@@ -277,6 +263,14 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		FenceAfter: cfg.FenceAfter, EvictAfter: cfg.EvictAfter, DefaultTimeout: cfg.DefaultTimeout,
 		Retry: retry,
 	})
+}
+
+// appLoad is what a worker's row says of the app.
+func appLoad(sampler *load.Sampler) func() (cpu, mem, percent float64) {
+	return func() (cpu, mem, percent float64) {
+		u := sampler.Usage()
+		return u.CPU, u.Mem, u.Percent
+	}
 }
 
 func hostname() string {

@@ -2,7 +2,9 @@ package load
 
 import (
 	"math"
+	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,7 +12,8 @@ import (
 // cgroups is where a process is bounded, and by how much.
 type cgroups struct {
 	cpu, memory cgroupPart
-	cpuset      float64 // how many cpus it may run on; 0: not known
+	own         cgroupPart // of memory: the process' own, whatever its limit
+	cpuset      float64    // how many cpus it may run on; 0: not known
 }
 
 // cgroupPart is one resource: the directory with the tightest limit, or the
@@ -42,10 +45,11 @@ func (f files) cgroups(pid string) (c cgroups) {
 		}
 		names, at := parts[1], parts[2]
 		switch {
+		case strings.HasPrefix(at, "/.."): // out of what is seen here: another container's
 		case names == "" && unified:
 			dirs := f.chain(cgroupRoot, at)
 			c.cpu = f.tightest(true, dirs, cpuLimitV2)
-			c.memory = f.tightest(true, dirs, memoryLimitV2)
+			c.memory, c.own = f.tightest(true, dirs, memoryLimitV2), f.innermost(true, dirs)
 			c.cpuset = f.cpuset(dirs, "cpuset.cpus.effective")
 		case names == "" || unified:
 		default:
@@ -55,7 +59,7 @@ func (f files) cgroups(pid string) (c cgroups) {
 				case "cpu":
 					c.cpu = f.tightest(false, dirs, cpuLimitV1)
 				case "memory":
-					c.memory = f.tightest(false, dirs, memoryLimitV1)
+					c.memory, c.own = f.tightest(false, dirs, memoryLimitV1), f.innermost(false, dirs)
 				case "cpuset":
 					c.cpuset = f.cpuset(dirs, "cpuset.effective_cpus", "cpuset.cpus")
 				}
@@ -90,13 +94,19 @@ func (f files) chain(mount, at string) (dirs []string) {
 	}
 }
 
+// innermost returns the part that a process itself is in.
+func (f files) innermost(v2 bool, dirs []string) cgroupPart {
+	part := cgroupPart{files: f, v2: v2}
+	if len(dirs) > 0 {
+		part.dir = dirs[0]
+	}
+	return part
+}
+
 // tightest returns the part with the lowest limit along a chain.
 func (f files) tightest(v2 bool, dirs []string, limit func(f files, dir string) float64) cgroupPart {
-	part := cgroupPart{files: f, v2: v2}
-	for i, dir := range dirs {
-		if i == 0 {
-			part.dir = dir
-		}
+	part := f.innermost(v2, dirs)
+	for _, dir := range dirs {
 		if l := limit(f, dir); l > 0 && (part.limit == 0 || l < part.limit) {
 			part.dir, part.limit = dir, l
 		}
@@ -240,6 +250,17 @@ func (p cgroupPart) bytes() (float64, error) {
 	return max(0, used-inactive), nil
 }
 
+// holdsOnly reports whether a cgroup has processes of the app and no others, but for
+// this one.
+func (p cgroupPart) holdsOnly(app []int) bool {
+	text, err := p.files.text(p.dir, "cgroup.procs")
+	pids := strings.Fields(text)
+	return err == nil && len(pids) > 0 && !slices.ContainsFunc(pids, func(field string) bool {
+		pid, err := strconv.Atoi(field)
+		return err != nil || pid != os.Getpid() && !slices.Contains(app, pid)
+	})
+}
+
 // entry returns one value of a file of names and values.
 func (f files) entry(name string, elements ...string) (float64, error) {
 	text, err := f.text(elements...)
@@ -247,8 +268,8 @@ func (f files) entry(name string, elements ...string) (float64, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(text) {
-		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
-			return strconv.ParseFloat(value, 64)
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == name {
+			return strconv.ParseFloat(fields[1], 64)
 		}
 	}
 	return 0, errFormat

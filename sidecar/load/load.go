@@ -28,12 +28,12 @@ const (
 	Host   Scope = "host"   // everything on the machine
 )
 
-// Sample is what was used at a time of what might be used.
-type Sample struct {
-	CPU float64 // 0 to 1, over the time since the sample before
-	Mem float64 // 0 to 1
-	At  time.Time
-	Of  Scope
+// measured is what was used at a time of what might be used.
+type measured struct {
+	cpu float64 // 0 to 1, over the time since the one before
+	mem float64 // 0 to 1
+	at  time.Time
+	of  Scope
 }
 
 // Config is what a sampler needs. All of it is optional.
@@ -57,7 +57,7 @@ type Sampler struct {
 	surveyed time.Time
 
 	mu         sync.Mutex
-	last       Sample
+	last       measured
 	report     float64
 	reportedAt time.Time
 }
@@ -114,14 +114,13 @@ func (s *Sampler) Sample() error {
 	if before.what != current.what || !now.After(before.at) {
 		return errFirst
 	}
-	sample := Sample{
-		CPU: share(current.cpuSince(before), current.cpus*now.Sub(before.at).Seconds()),
-		Mem: share(current.memory, current.memoryLimit),
-		At:  now, Of: current.what.scope,
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = sample
+	s.last = measured{
+		cpu: share(current.cpuSince(before), current.cpus*now.Sub(before.at).Seconds()),
+		mem: share(current.memory, current.memoryLimit),
+		at:  now, of: current.what.scope,
+	}
 	return nil
 }
 
@@ -132,15 +131,46 @@ func share(used, of float64) float64 {
 	return min(max(used/of, 0), 1)
 }
 
-// Latest returns the newest sample, and whether it is fresh enough to act on.
-func (s *Sampler) Latest() (sample Sample, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last, s.fresh()
+// Usage is what is known at a time, and where it is from.
+type Usage struct {
+	// CPU and Mem are what Of uses of what it may use, 0 to 1; 0 where Of is empty.
+	CPU, Mem float64
+	Of       Scope // empty: there is no fresh sample
+	// Percent is the app's load, 0 to 100: its own report, else the higher one of its
+	// cpu and memory. 0 where neither is known.
+	Percent  float64
+	Reported bool // Percent is the app's own report
 }
 
-func (s *Sampler) fresh() bool {
-	return !s.last.At.IsZero() && s.now().Sub(s.last.At) <= freshFor
+// Usage returns what is known now.
+func (s *Sampler) Usage() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var u Usage
+	if !s.last.at.IsZero() && now.Sub(s.last.at) <= freshFor {
+		u.CPU, u.Mem, u.Of = s.last.cpu, s.last.mem, s.last.of
+	}
+	if u.Of == App {
+		u.Percent = 100 * max(u.CPU, u.Mem)
+	}
+	if !s.reportedAt.IsZero() && now.Sub(s.reportedAt) <= reportFor {
+		u.Percent, u.Reported = s.report, true
+	}
+	return u
+}
+
+// App returns the cpu and memory that are the app's own, 0 to 1, and whether anything
+// is known of them. A report takes the place of the cpu: it is the app's word for how
+// busy it is. What is measured of a cgroup or a machine is nobody's to act on.
+func (u Usage) App() (cpu, mem float64, known bool) {
+	if u.Of == App {
+		cpu, mem, known = u.CPU, u.Mem, true
+	}
+	if u.Reported {
+		cpu, known = u.Percent/100, true
+	}
+	return cpu, mem, known
 }
 
 // Report takes the app's own word for its load, in percent, which counts more than
@@ -152,28 +182,4 @@ func (s *Sampler) Report(percent float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report, s.reportedAt = min(max(percent, 0), 100), s.now()
-}
-
-// Percent returns the app's load, 0 to 100, and whether it is known: the app's own
-// report if there is one, or the higher one of its cpu and memory.
-func (s *Sampler) Percent() (percent float64, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.reportedAt.IsZero() && s.now().Sub(s.reportedAt) <= reportFor {
-		return s.report, true
-	}
-	if s.last.Of != App || !s.fresh() {
-		return 0, false
-	}
-	return 100 * max(s.last.CPU, s.last.Mem), true
-}
-
-// Load returns what a worker's row says of the app: cpu and memory, 0 to 1, and its
-// load in percent; 0 for what isn't known.
-func (s *Sampler) Load() (cpu, mem, percent float64) {
-	percent, _ = s.Percent()
-	if sample, fresh := s.Latest(); fresh {
-		cpu, mem = sample.CPU, sample.Mem
-	}
-	return cpu, mem, percent
 }

@@ -71,6 +71,16 @@ func cgroupV2(dir, cpuMax, memoryMax string, cpu float64, used, inactive int) tr
 	}
 }
 
+// members are the processes of a cgroup.
+func members(dir string, pids ...int) tree {
+	return tree{dir + "/cgroup.procs": strings.Trim(fmt.Sprint(pids), "[]")}
+}
+
+// shared is what is left of a process' memory, in MiB, when what it shares is divided.
+func shared(pid, left int) tree {
+	return tree{fmt.Sprintf("proc/%d/smaps_rollup", pid): fmt.Sprintf("5500-7fff ---p 00000000 00:00 0    [rollup]\nRss:    999 kB\nPss:   %d kB\nPss_Dirty: 1 kB\n", left*1024)}
+}
+
 func unified() tree {
 	return tree{"sys/fs/cgroup/cgroup.controllers": "cpu memory\n", "sys/fs/cgroup/cgroup.procs": ""}
 }
@@ -97,22 +107,18 @@ type clock struct{ at time.Time }
 func (c *clock) now() time.Time { return c.at }
 
 // sampled takes two readings, seconds apart.
-func sampled(t *testing.T, pid int, before, after tree, seconds float64) load.Sample {
+func sampled(t *testing.T, pid int, before, after tree, seconds float64) load.Usage {
 	t.Helper()
 	root := t.TempDir()
 	c := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	s := load.NewSampler(load.Config{Root: root, Now: c.now, PID: func() int { return pid }})
 	before.write(t, root)
 	require.Error(t, s.Sample(), "the first has nothing to compare with")
-	_, fresh := s.Latest()
-	require.False(t, fresh)
+	require.Equal(t, load.Usage{}, s.Usage())
 	c.at = c.at.Add(time.Duration(seconds * float64(time.Second)))
 	after.write(t, root)
 	require.NoError(t, s.Sample())
-	sample, fresh := s.Latest()
-	require.True(t, fresh)
-	require.Equal(t, c.at, sample.At)
-	return sample
+	return s.Usage()
 }
 
 func TestSample(t *testing.T) {
@@ -168,6 +174,48 @@ func TestSample(t *testing.T) {
 			before: with(machine(1000, 0), unified(), free, proc(app, 1, 10, 5, 0, 16384)),
 			after:  with(machine(1001, 0), proc(app, 1, 10, 50, 0, 16384)), seconds: 1,
 			cpu: 1, mem: 1, of: load.App,
+		},
+		"what its processes share counts once": {
+			pid: app,
+			before: with(machine(1000, 0), unified(), free, proc(app, 1, 10, 0, 0, 2048), proc(50, app, 20, 0, 0, 2048), proc(51, app, 20, 0, 0, 2048),
+				shared(app, 768), shared(50, 768)), // 51 may not be looked into
+			after: with(machine(1001, 0), proc(app, 1, 10, 0, 0, 2048), proc(50, app, 20, 0, 0, 2048), proc(51, app, 20, 0, 0, 3072)), seconds: 1,
+			cpu: 0, mem: (768 + 768 + 2048) / 6144. * 7168 / 8192, of: load.App,
+		},
+		"it uses no more than the cgroup that is its own": {
+			pid: app,
+			before: with(machine(1000, 0), unified(), cgroupV2("sys/fs/cgroup/app", "max", strconv.Itoa(4096*mib), 0, 1280, 256), members("sys/fs/cgroup/app", app, 50, os.Getpid()),
+				proc(app, 1, 10, 0, 0, 1024), proc(50, app, 20, 0, 0, 1024)),
+			after: machine(1001, 0), seconds: 1,
+			cpu: 0, mem: 0.25, of: load.App,
+		},
+		"nor is it less than its own": {
+			pid: app,
+			before: with(machine(1000, 0), unified(), cgroupV2("sys/fs/cgroup/app", "max", strconv.Itoa(4096*mib), 0, 3072, 0), members("sys/fs/cgroup/app", app),
+				proc(app, 1, 10, 0, 0, 1024)),
+			after: machine(1001, 0), seconds: 1,
+			cpu: 0, mem: 0.25, of: load.App,
+		},
+		"a cgroup with others in it is not its own": {
+			pid: app,
+			before: with(machine(1000, 0), unified(), cgroupV2("sys/fs/cgroup/app", "max", strconv.Itoa(4096*mib), 0, 1024, 0), members("sys/fs/cgroup/app", app, 60),
+				proc(app, 1, 10, 0, 0, 2048)),
+			after: machine(1001, 0), seconds: 1,
+			cpu: 0, mem: 0.5, of: load.App,
+		},
+		"version 1, with a cgroup of its own": {
+			pid: app,
+			before: with(machine(1000, 0), cgroupV1("cpu", "cpuacct", "/a", -1, strconv.Itoa(4096*mib), 0, 1536, 512), members("sys/fs/cgroup/memory/a", app, 50),
+				proc(app, 1, 10, 0, 0, 1024), proc(50, app, 20, 0, 0, 1024), tree{fmt.Sprintf("proc/%d/cgroup", app): "5:memory:/a\n"}),
+			after: machine(1001, 0), seconds: 1,
+			cpu: 0, mem: 0.25, of: load.App,
+		},
+		"an app in another container isn't bound by this one's limits": {
+			pid: app,
+			before: with(machine(1000, 0), unified(), cgroupV2("sys/fs/cgroup", "50000 100000", strconv.Itoa(64*mib), 0, 16, 0), members("sys/fs/cgroup", app),
+				proc(app, 1, 10, 0, 0, 1024), tree{fmt.Sprintf("proc/%d/cgroup", app): "0::/../other\n"}),
+			after: with(machine(1001, 0), proc(app, 1, 10, 1, 0, 1024)), seconds: 1,
+			cpu: 0.25, mem: 0.125, of: load.App,
 		},
 		"a container, version 2": {
 			before: with(machine(1000, 0), unified(), tree{"proc/self/cgroup": "0::/\n"}, cgroupV2("sys/fs/cgroup", "200000 100000", "max", 10, 0, 0)),
@@ -232,8 +280,7 @@ func TestChildrenComeAndGo(t *testing.T) {
 		c.at = c.at.Add(time.Duration(wait * float64(time.Second)))
 		with(machine(at, 0), files).write(t, root)
 		require.NoError(t, s.Sample())
-		sample, _ := s.Latest()
-		return sample.CPU * wait * 4 // in seconds
+		return s.Usage().CPU * wait * 4 // in seconds
 	}
 	with(machine(at, 0), unified(), cgroupV2("sys/fs/cgroup/app", "max", "max", 0, 0, 0),
 		proc(42, 1, 10, 100, 0, 1), proc(50, 42, 20, 30, 0, 1)).write(t, root)
@@ -269,71 +316,89 @@ func TestAnotherApp(t *testing.T) {
 	require.Error(t, next(tree{"proc/43/stat": ""}), "what it says is not understood")
 	require.Error(t, next(tree{}), "the machine, for the first time")
 	require.NoError(t, next(tree{}))
-	sample, _ := s.Latest()
-	require.Equal(t, load.Host, sample.Of)
+	require.Equal(t, load.Host, s.Usage().Of)
 	proc(43, 1, 11, 1, 0, 1).write(t, root)
 	c.at = c.at.Add(5 * time.Second)
 	require.Error(t, next(tree{}), "it runs again; found by the next survey")
 	require.NoError(t, next(tree{}))
-	sample, _ = s.Latest()
-	require.Equal(t, load.App, sample.Of)
+	require.Equal(t, load.App, s.Usage().Of)
 }
 
-func TestPercent(t *testing.T) {
+func TestUsage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	c := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	s := load.NewSampler(load.Config{Root: root, Now: c.now, PID: func() int { return 42 }})
-	percent := func() float64 {
+	known := func(cpu, mem float64) {
 		t.Helper()
-		p, known := s.Percent()
-		if !known {
-			require.Zero(t, p)
-			return -1
-		}
-		return p
+		c, m, ok := s.Usage().App()
+		require.True(t, ok)
+		require.InDeltaSlice(t, []float64{cpu, mem}, []float64{c, m}, 1e-4)
 	}
-	require.InDelta(t, -1, percent(), 0)
-	with(machine(1000, 0), unified(), proc(42, 1, 10, 5, 0, 4096)).write(t, root)
+	require.Equal(t, load.Usage{}, s.Usage())
+	with(machine(1000, 1), unified(), proc(42, 1, 10, 5, 0, 4096)).write(t, root)
 	require.Error(t, s.Sample())
 	c.at = c.at.Add(time.Second)
-	with(machine(1001, 0), proc(42, 1, 10, 6, 0, 4096)).write(t, root)
+	with(machine(1001, 1), proc(42, 1, 10, 6, 0, 4096)).write(t, root)
 	require.NoError(t, s.Sample())
-	require.InDelta(t, 50, percent(), 0.01, "the higher one: memory")
-	cpu, mem, p := s.Load()
-	require.InDeltaSlice(t, []float64{0.25, 0.5, 50}, []float64{cpu, mem, p}, 0.01)
+	u := s.Usage()
+	require.InDelta(t, 50, u.Percent, 0.01, "the higher one: memory")
+	require.False(t, u.Reported)
+	known(0.25, 0.5) // memory is no cpu
 
 	s.Report(12)
 	s.Report(math.NaN())
-	require.InDelta(t, 12, percent(), 0, "the app's word counts more")
+	u = s.Usage()
+	require.InDelta(t, 12, u.Percent, 0, "the app's word counts more")
+	require.True(t, u.Reported)
+	require.InDelta(t, 0.25, u.CPU, 1e-4, "what was measured stays what it is")
+	known(0.12, 0.5)
 	s.Report(250)
-	require.InDelta(t, 100, percent(), 0)
+	known(1, 0.5)
 	s.Report(-1)
-	require.InDelta(t, 0, percent(), 0)
+	known(0, 0.5)
 
 	c.at = c.at.Add(5*time.Second + 1)
-	_, fresh := s.Latest()
-	require.False(t, fresh)
-	cpu, mem, p = s.Load()
-	require.InDeltaSlice(t, []float64{0, 0, 0}, []float64{cpu, mem, p}, 0, "what is old is not told")
+	require.Equal(t, load.Usage{Reported: true}, s.Usage(), "what is old is not told")
+	known(0, 0)
 	c.at = c.at.Add(10 * time.Second)
-	require.InDelta(t, -1, percent(), 0, "nor is a report that is old")
+	require.Equal(t, load.Usage{}, s.Usage(), "nor is a report that is old")
 }
 
-// TestOnlyTheAppsLoadIsItsLoad: a busy machine says nothing about the app.
+// A busy machine, or cgroup, says nothing about the app; what the app says does.
 func TestOnlyTheAppsLoadIsItsLoad(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	c := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
-	s := load.NewSampler(load.Config{Root: root, Now: c.now})
-	machine(1000, 0).write(t, root)
-	require.Error(t, s.Sample())
-	c.at = c.at.Add(time.Second)
-	machine(1001, 4).write(t, root)
-	require.NoError(t, s.Sample())
-	cpu, _, percent := s.Load()
-	require.InDelta(t, 1, cpu, 0)
-	require.Zero(t, percent)
+	full := func(cpu float64) tree {
+		return with(tree{"proc/self/cgroup": "0::/\n"}, unified(), cgroupV2("sys/fs/cgroup", "100000 100000", strconv.Itoa(1024*mib), cpu, 1024, 0))
+	}
+	for scope, parts := range map[load.Scope][2]tree{
+		load.Host:   {machine(1000, 0), machine(1001, 4)},
+		load.Cgroup: {with(machine(1000, 0), full(1)), with(machine(1001, 0), full(2))},
+	} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			c := &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+			s := load.NewSampler(load.Config{Root: root, Now: c.now})
+			parts[0].write(t, root)
+			require.Error(t, s.Sample())
+			c.at = c.at.Add(time.Second)
+			parts[1].write(t, root)
+			require.NoError(t, s.Sample())
+			u := s.Usage()
+			require.Equal(t, scope, u.Of)
+			require.InDelta(t, 1, u.CPU, 0)
+			require.Zero(t, u.Percent)
+			_, _, known := u.App()
+			require.False(t, known)
+
+			s.Report(40)
+			cpu, mem, known := s.Usage().App()
+			require.True(t, known)
+			require.InDelta(t, 0.4, cpu, 1e-9)
+			require.Zero(t, mem)
+		})
+	}
 }
 
 func TestLimits(t *testing.T) {
@@ -390,11 +455,11 @@ func TestThisMachine(t *testing.T) {
 	require.Greater(t, limits.Bytes, float64(64*mib))
 	s := load.NewSampler(load.Config{PID: os.Getpid})
 	require.Error(t, s.Sample())
-	var sample load.Sample
+	var sample load.Usage
 	require.Eventually(t, func() bool {
 		_ = strings.Repeat("work", 100_000)
 		require.NoError(t, s.Sample())
-		sample, _ = s.Latest()
+		sample = s.Usage()
 		return sample.CPU > 0
 	}, 20*time.Second, 20*time.Millisecond)
 	require.Equal(t, load.App, sample.Of)

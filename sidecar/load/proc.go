@@ -51,13 +51,17 @@ type subject struct {
 
 // survey is what is measured, and what may be used of it.
 type survey struct {
-	pid    int // as it was asked for
-	what   subject
-	tree   []int // the app's processes
-	cpu    cgroupPart
-	memory cgroupPart
-	cpus   float64
-	bytes  float64
+	pid  int // as it was asked for
+	what subject
+	tree []int // the app's processes
+	// distinct is what part of the memory that is resident in them is not counted
+	// more than once; most is the cgroup that has nothing but the app, if there is one.
+	distinct float64
+	most     *cgroupPart
+	cpu      cgroupPart
+	memory   cgroupPart
+	cpus     float64
+	bytes    float64
 }
 
 // reading is the state of the counters at a time.
@@ -90,8 +94,14 @@ func (f files) survey(pid int) (survey, error) {
 	if pid > 0 {
 		if app, err := f.process(pid); err == nil {
 			s.what = subject{App, fmt.Sprintf("%d since %g", pid, app.start)}
-			s.tree = f.tree(pid)
-			s.bound(f.cgroups(strconv.Itoa(pid)))
+			s.tree, s.distinct = f.tree(pid), 1
+			around := f.cgroups(strconv.Itoa(pid))
+			s.bound(around)
+			if _, err := around.own.bytes(); err == nil && around.own.holdsOnly(s.tree) {
+				s.most = &around.own
+			} else if len(s.tree) > 1 {
+				s.distinct = f.distinct(s.tree)
+			}
 			return s, nil
 		}
 	}
@@ -136,6 +146,12 @@ func (f files) read(s survey) (r reading, err error) {
 		}
 		if _, alive := r.processes[s.pid]; !alive {
 			return r, fmt.Errorf("process %d has ended", s.pid)
+		}
+		r.memory *= s.distinct
+		if s.most != nil {
+			if used, err := s.most.bytes(); err == nil {
+				r.memory = min(r.memory, used)
+			}
 		}
 	case Cgroup:
 		if r.cpu, err = s.cpu.seconds(); err != nil {
@@ -219,6 +235,31 @@ func (f files) tree(root int) []int {
 		tree = append(tree, children[tree[i]]...)
 	}
 	return tree
+}
+
+// distinct returns what part of the memory resident in processes is left when pages
+// that they share count once, in equal parts of each (PSS); 0 to 1. The kernel walks
+// all of their pages for that, so that it is asked with each survey only. A process
+// that may not be looked into shares nothing.
+func (f files) distinct(pids []int) float64 {
+	var resident, parts float64
+	for _, pid := range pids {
+		p, err := f.process(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		resident += p.rss
+		kib, err := f.entry("Pss:", "proc", strconv.Itoa(pid), "smaps_rollup")
+		if err != nil {
+			parts += p.rss
+			continue
+		}
+		parts += min(kib*1024, p.rss)
+	}
+	if resident == 0 {
+		return 1
+	}
+	return parts / resident
 }
 
 func (f files) uptime() (float64, error) {
