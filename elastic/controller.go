@@ -21,6 +21,9 @@ const (
 	staffing = 2
 	// serviceMemory is over how many seconds the time that tasks take is averaged.
 	serviceMemory = 5
+	// nothing is the tasks a second, or the slots, below which what is left of traffic
+	// that ended counts as none.
+	nothing = 1e-3
 )
 
 // Reason says what decided.
@@ -91,10 +94,10 @@ type Controller struct {
 	forecast Forecaster
 	knee     knee
 
-	last    time.Time // the last sample acted on
+	last    time.Time // the last decision
 	service float64   // seconds that a task takes
 	weight  float64   // how many tasks that is averaged over
-	ended   time.Time // when one ended last
+	ended   time.Time // when one ended last; zero: not known
 	wants   []want    // of the cooldown
 	steady  time.Time // since when there are wants without a gap
 	push    pushBack
@@ -136,14 +139,14 @@ func (c *Controller) Decide(now time.Time, s Sample) Decision {
 	d := Decision{Slots: s.Slots, Forecast: c.forecast.Value(), Service: seconds(c.service)}
 	switch {
 	case now.Sub(s.At) > StaleAfter:
-		return c.freeze(d, ReasonStale, "the sample is "+now.Sub(s.At).Round(time.Millisecond).String()+" old")
+		return c.freeze(now, d, ReasonStale, "the sample is "+now.Sub(s.At).Round(time.Millisecond).String()+" old")
 	case s.AppDown:
-		return c.freeze(d, ReasonFrozen, "the app is down")
+		return c.freeze(now, d, ReasonFrozen, "the app is down")
 	}
 	dt := 1.0
 	if !c.last.IsZero() {
 		if dt = now.Sub(c.last).Seconds(); dt <= 0 {
-			return c.freeze(d, ReasonStale, "the sample was there before")
+			return c.freeze(now, d, ReasonStale, "the sample was there before")
 		}
 	}
 	c.last = now
@@ -158,8 +161,13 @@ func (c *Controller) Decide(now time.Time, s Sample) Decision {
 	return d
 }
 
-// freeze leaves everything as it is.
-func (c *Controller) freeze(d Decision, reason Reason, detail string) Decision {
+// freeze leaves everything as it is. The time that passes meanwhile is nobody's: no
+// second is as long, and that nothing ended in it tells nothing about tasks.
+func (c *Controller) freeze(now time.Time, d Decision, reason Reason, detail string) Decision {
+	if now.After(c.last) && !c.last.IsZero() {
+		c.last = now
+	}
+	c.ended = time.Time{}
 	c.steady, c.wants = time.Time{}, c.wants[:0]
 	d.Reason, d.Detail = reason, detail
 	return d
@@ -199,9 +207,13 @@ func (c *Controller) look(now time.Time, s Sample, d *Decision) {
 	} else { // nothing has ended yet
 		d.Demand = s.Running + backlog
 	}
-	if d.Demand = min(d.Demand, math.MaxInt32/4); d.Demand > 1e-6 { // what is left of traffic that ended is none
-		d.Want = int(math.Ceil(d.Demand + staffing*math.Sqrt(d.Demand)))
+	if d.Forecast < nothing {
+		d.Forecast = 0
 	}
+	if d.Demand = min(d.Demand, math.MaxInt32/4); d.Demand < nothing {
+		d.Demand = 0
+	}
+	d.Want = int(math.Ceil(d.Demand + staffing*math.Sqrt(d.Demand)))
 	d.Score = c.weights.Joint(s.CPU, s.Mem, s.Waiting)
 	d.ScaleOut = d.Score.Total > c.settings.Threshold && !headroom(s)
 	c.remember(now, d.Want)

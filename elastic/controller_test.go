@@ -183,6 +183,67 @@ func TestFreezeKeepsWhatWas(t *testing.T) {
 	require.Equal(t, elastic.ReasonCooldown, steps(c, &at, &s, 9).Reason, "a whole cooldown after it")
 }
 
+// Slow tasks, and nothing known for a minute, because the app was down or nobody led:
+// that none of them ended then says nothing about how long they take.
+func TestAfterAFreezeTasksTakeWhatTheyTook(t *testing.T) {
+	t.Parallel()
+	for name, freeze := range map[string]func(*elastic.Controller, *time.Time, *elastic.Sample){
+		"app down": func(c *elastic.Controller, at *time.Time, s *elastic.Sample) {
+			s.AppDown, s.Running, s.Peak, s.Ended, s.Arrivals = true, 0, 0, 0, 0
+			require.Equal(t, elastic.ReasonFrozen, steps(c, at, s, 60).Reason)
+			s.AppDown = false
+		},
+		"stale": func(c *elastic.Controller, at *time.Time, s *elastic.Sample) {
+			s.At = at.Add(-10 * time.Second)
+			for range 60 {
+				*at = at.Add(time.Second)
+				require.Equal(t, elastic.ReasonStale, c.Decide(*at, *s).Reason)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, at := elastic.NewController(elastic.DefaultSettings()), begin()
+			s := elastic.Sample{Slots: 29, Ceiling: 1000, Arrivals: 10, Ended: 10, Service: 2 * time.Second, Running: 20, Peak: 22}
+			require.Equal(t, 29, steps(c, &at, &s, 20).Slots)
+			ended := s
+			freeze(c, &at, &s)
+			slots := s.Slots
+
+			// All begin at once, and none has ended yet.
+			s = ended
+			s.Slots, s.Ended, s.Service = slots, 0, 0
+			for range 2 {
+				d := steps(c, &at, &s, 1)
+				require.InDelta(t, 2, d.Service.Seconds(), 0.1)
+				require.LessOrEqual(t, d.Want, 30)
+			}
+			s.Ended, s.Service = 10, 2*time.Second
+			for range 10 {
+				d := steps(c, &at, &s, 1)
+				require.InDelta(t, 2, d.Service.Seconds(), 0.1)
+				require.LessOrEqual(t, d.Slots, 30)
+			}
+		})
+	}
+}
+
+// What is left of traffic that ended is nothing soon, or a fleet never scales to zero.
+func TestDemandBecomesNothing(t *testing.T) {
+	t.Parallel()
+	for _, preset := range elastic.Presets() {
+		settings := elastic.DefaultSettings()
+		settings.Preset = preset
+		c, at, s := elastic.NewController(settings), begin(), busy()
+		steps(c, &at, &s, 10)
+		s.Arrivals, s.Ended, s.Running, s.Peak, s.Service = 0, 0, 0, 0, 0
+		d := steps(c, &at, &s, 70)
+		require.InDelta(t, 0, d.Demand, 0, preset)
+		require.InDelta(t, 0, d.Forecast, 0, preset)
+		require.Zero(t, d.Want, preset)
+	}
+}
+
 func TestRefitIsReported(t *testing.T) {
 	t.Parallel()
 	c, at, s := elastic.NewController(elastic.DefaultSettings()), begin(), busy()

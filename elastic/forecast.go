@@ -108,7 +108,6 @@ func (f *Forecast) Observe(at time.Time, rate float64) (Refit, bool) {
 
 // errorRatio is (actual − predicted) ÷ actual; see [Forecast.ErrorRatio].
 func errorRatio(actual, predicted float64) float64 {
-	const nothing = 1e-3 // tasks a second
 	if actual > 0 {
 		return (actual - predicted) / actual
 	}

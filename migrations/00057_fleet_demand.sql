@@ -1,6 +1,7 @@
 -- Locking: ACCESS EXCLUSIVE on worker for catalog changes only: the new columns are NULL or have a constant default (no rewrite).
 --
--- What each worker's controller found, and what the fleet needs by that.
+-- What each worker's controller found, and what the fleet needs by that. Queues that
+-- are paused need nobody.
 
 -- +goose Up
 
@@ -17,6 +18,8 @@ COMMENT ON COLUMN sched.worker.forecast IS 'Tasks a second that it expects.';
 COMMENT ON COLUMN sched.worker.score IS 'Joint score of cpu, memory and what waits, 0 to 1.';
 COMMENT ON COLUMN sched.worker.scale_out IS 'It should have more slots and has no cpu or memory for them: the fleet needs more workers.';
 COMMENT ON COLUMN sched.worker.elastic_reason IS 'What decided about its slots last: demand, joint, shed, push-back, cooldown, frozen, hold or stale.';
+
+COMMENT ON COLUMN sched.worker.ceiling IS 'Slots at most: as configured, or as many as its app holds at once.';
 
 CREATE VIEW sched.fleet_demand AS
 WITH live AS (
@@ -35,19 +38,37 @@ WITH live AS (
         coalesce(sum(l.running) FILTER (WHERE NOT l.draining), 0)::integer AS running,
         coalesce(sum(l.slots) FILTER (WHERE NOT l.draining), 0)::integer AS slots,
         coalesce(sum(l.ceiling) FILTER (WHERE NOT l.draining), 0)::integer AS ceiling,
-        coalesce(avg(l.room) FILTER (WHERE NOT l.draining), 1)::float8 AS room
+        coalesce(avg(l.room) FILTER (WHERE NOT l.draining), 1)::float8 AS room,
+        coalesce(sum(CASE WHEN l.scale_out THEN greatest(l.slots, 1) ELSE least(greatest(l.demand, l.running), l.room) END)
+            FILTER (WHERE NOT l.draining), 0)::float8 AS filled
     FROM live AS l
 ), need AS (
     SELECT t.*,
         ceil(t.demand / (0.8 * t.room))::integer AS by_demand,
         ceil(t.running / t.room)::integer AS by_running,
-        CASE WHEN t.scale_out > 0 THEN t.workers + 1 ELSE 0 END AS by_score,
+        CASE WHEN t.scale_out > 0 THEN greatest(t.workers, ceil(t.filled / (0.8 * t.room))::integer) ELSE 0 END AS by_score,
         CASE
             WHEN t.workers > 0 THEN 0
-            WHEN EXISTS (SELECT FROM sched.river_job AS j WHERE j.state = 'available' AND j.scheduled_at <= statement_timestamp()) THEN 1
+            WHEN EXISTS (
+                -- Queue by queue, so that a large backlog of one that is paused costs nothing.
+                WITH RECURSIVE waiting AS (
+                    (SELECT j.queue FROM sched.river_job AS j WHERE j.state = 'available' ORDER BY j.queue LIMIT 1)
+                    UNION ALL
+                    SELECT (
+                        SELECT j.queue FROM sched.river_job AS j WHERE j.state = 'available' AND j.queue > w.queue ORDER BY j.queue LIMIT 1
+                    ) FROM waiting AS w WHERE w.queue IS NOT NULL
+                )
+                SELECT FROM waiting AS w
+                WHERE NOT EXISTS (SELECT FROM sched.river_queue AS p WHERE p.name = w.queue AND p.paused_at IS NOT NULL)
+                    AND EXISTS (
+                        SELECT FROM sched.river_job AS j
+                        WHERE j.queue = w.queue AND j.state = 'available' AND j.scheduled_at <= statement_timestamp()
+                    )
+            ) THEN 1
             WHEN EXISTS (
                 SELECT FROM sched.river_job AS j
                 WHERE j.state IN ('retryable', 'scheduled') AND j.scheduled_at <= statement_timestamp()
+                    AND NOT EXISTS (SELECT FROM sched.river_queue AS p WHERE p.name = j.queue AND p.paused_at IS NOT NULL)
             ) THEN 1
             ELSE 0
         END AS by_waiting
@@ -64,7 +85,7 @@ SELECT greatest(n.by_demand, n.by_running, n.by_score, n.by_waiting) + n.drainin
     n.workers, n.draining, n.scale_out, n.demand, n.arrivals, n.forecast, n.running, n.slots, n.ceiling
 FROM need AS n;
 COMMENT ON VIEW sched.fleet_demand IS 'How many workers the fleet needs, by what they published: one row, for autoscalers.';
-COMMENT ON COLUMN sched.fleet_demand.desired_workers IS 'Workers that there should be: as many as demand fills to 80 %, one more while one has no room and should, never fewer than what runs needs; and those that drain until they are done.';
+COMMENT ON COLUMN sched.fleet_demand.desired_workers IS 'Workers that there should be: as many as demand fills to 80 %; while one has no cpu or memory left and should have more slots, as many as what they hold fills to 80 %, and no fewer than there are; never fewer than what runs needs; and those that drain until they are done.';
 COMMENT ON COLUMN sched.fleet_demand.reason IS 'What decided, in words.';
 COMMENT ON COLUMN sched.fleet_demand.workers IS 'Workers there are, without those that drain.';
 COMMENT ON COLUMN sched.fleet_demand.draining IS 'Workers that drain and still run something.';
@@ -81,5 +102,6 @@ REVOKE ALL ON sched.fleet_demand FROM PUBLIC;
 -- +goose Down
 
 DROP VIEW sched.fleet_demand;
+COMMENT ON COLUMN sched.worker.ceiling IS 'Configured maximum of slots.';
 ALTER TABLE sched.worker
     DROP COLUMN elastic_reason, DROP COLUMN scale_out, DROP COLUMN score, DROP COLUMN forecast, DROP COLUMN arrivals, DROP COLUMN demand;

@@ -64,13 +64,23 @@ func TestFleetDemand(t *testing.T) {
 		{"a task waits and nobody works", nil, "SELECT sched.enqueue('k')", "1 a task waits and nobody works"},
 		{"a task is due and nobody promotes it", nil, `SELECT sched.enqueue('k', run_at => now() + interval '1 hour');
 			UPDATE sched.river_job SET scheduled_at = now() - interval '1 second'`, "1 a task waits and nobody works"},
+		{"what waits is paused", nil, `SELECT sched.enqueue('k', queue => 'q'); SELECT sched.enqueue('k', queue => 'q');
+			INSERT INTO sched.river_queue (name, paused_at) VALUES ('q', now()) ON CONFLICT (name) DO UPDATE SET paused_at = now()`, "0 nothing to do"},
+		{"what is due is paused", nil, `SELECT sched.enqueue('k', queue => 'q', run_at => now() + interval '1 hour');
+			UPDATE sched.river_job SET scheduled_at = now() - interval '1 second';
+			INSERT INTO sched.river_queue (name, paused_at) VALUES ('q', now()) ON CONFLICT (name) DO UPDATE SET paused_at = now()`, "0 nothing to do"},
+		{"not all that waits is paused", nil, `SELECT sched.enqueue('k', queue => 'q'); SELECT sched.enqueue('k', queue => 'a'); SELECT sched.enqueue('k', queue => 'z');
+			INSERT INTO sched.river_queue (name, paused_at) VALUES ('q', now()), ('a', now()) ON CONFLICT (name) DO UPDATE SET paused_at = now()`, "1 a task waits and nobody works"},
 		{"a task is for later", nil, "SELECT sched.enqueue('k', run_at => now() + interval '1 hour')", "0 nothing to do"},
 		{"demand fills workers to 80 %", []string{"demand = 20", "demand = 13"}, "", "5 what arrives and waits needs them"},
 		{"exactly", []string{"demand = 16", "demand = 16"}, "", "4 what arrives and waits needs them"},
 		{"no demand, but what runs", []string{"demand = 0, running = 9", "demand = 0, running = 8"}, "", "2 what runs needs them"},
 		{"no controller: what runs", []string{"running = 9"}, "", "2 what arrives and waits needs them"},
 		{"idle", []string{"demand = 0", "demand = 0"}, "", "0 nothing to do"},
-		{"no room", []string{"demand = 4, scale_out = true, running = 4", "demand = 4, running = 4"}, "", "3 workers have no cpu or memory left"},
+		{"no room", []string{"demand = 4, scale_out = true, running = 4", "demand = 4, running = 4"}, "", "2 what arrives and waits needs them"},
+		{"no room anywhere", []string{"demand = 4, scale_out = true, running = 8"}, "", "2 workers have no cpu or memory left"},
+		{"no room, nor with the others", []string{"demand = 4, scale_out = true, running = 8", "demand = 9, running = 9"}, "", "3 workers have no cpu or memory left"},
+		{"no room here, much with the others", []string{"demand = 1, scale_out = true, slots = 1", "demand = 0", "demand = 0"}, "", "3 workers have no cpu or memory left"},
 		{"no room counts as no room", []string{"demand = 40, scale_out = true, slots = 4"}, "", "13 what arrives and waits needs them"},
 		{"draining ones stay until they are done", []string{"demand = 4", "state = 'draining', running = 3, demand = 9", "state = 'draining'"}, "", "2 what arrives and waits needs them"},
 		{"ended ones are gone", []string{"state = 'done', demand = 50", "state = 'evicted', demand = 50"}, "", "0 nothing to do"},

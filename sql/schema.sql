@@ -3321,7 +3321,12 @@ CREATE VIEW sched.fleet_demand AS
             COALESCE(sum(l.running) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS running,
             COALESCE(sum(l.slots) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS slots,
             COALESCE(sum(l.ceiling) FILTER (WHERE NOT l.draining), 0::bigint)::integer AS ceiling,
-            COALESCE(avg(l.room) FILTER (WHERE NOT l.draining), 1::numeric)::double precision AS room
+            COALESCE(avg(l.room) FILTER (WHERE NOT l.draining), 1::numeric)::double precision AS room,
+            COALESCE(sum(
+                CASE
+                    WHEN l.scale_out THEN GREATEST(l.slots, 1)::real
+                    ELSE LEAST(GREATEST(l.demand, l.running::real), l.room::real)
+                END) FILTER (WHERE NOT l.draining), 0::real)::double precision AS filled
            FROM live l
         ), need AS (
          SELECT t.workers,
@@ -3334,20 +3339,42 @@ CREATE VIEW sched.fleet_demand AS
             t.slots,
             t.ceiling,
             t.room,
+            t.filled,
             ceil(t.demand / (0.8::double precision * t.room))::integer AS by_demand,
             ceil(t.running::double precision / t.room)::integer AS by_running,
                 CASE
-                    WHEN t.scale_out > 0 THEN t.workers + 1
+                    WHEN t.scale_out > 0 THEN GREATEST(t.workers, ceil(t.filled / (0.8::double precision * t.room))::integer)
                     ELSE 0
                 END AS by_score,
                 CASE
                     WHEN t.workers > 0 THEN 0
+                    WHEN (EXISTS ( WITH RECURSIVE waiting AS (
+                            ( SELECT j.queue
+                               FROM sched.river_job j
+                              WHERE j.state = 'available'::sched.river_job_state
+                              ORDER BY j.queue
+                             LIMIT 1)
+                            UNION ALL
+                             SELECT ( SELECT j.queue
+                                       FROM sched.river_job j
+                                      WHERE j.state = 'available'::sched.river_job_state AND j.queue > w_1.queue
+                                      ORDER BY j.queue
+                                     LIMIT 1) AS queue
+                               FROM waiting w_1
+                              WHERE w_1.queue IS NOT NULL
+                            )
+                     SELECT
+                       FROM waiting w
+                      WHERE NOT (EXISTS ( SELECT
+                               FROM sched.river_queue p
+                              WHERE p.name = w.queue AND p.paused_at IS NOT NULL)) AND (EXISTS ( SELECT
+                               FROM sched.river_job j
+                              WHERE j.queue = w.queue AND j.state = 'available'::sched.river_job_state AND j.scheduled_at <= statement_timestamp())))) THEN 1
                     WHEN (EXISTS ( SELECT
                        FROM sched.river_job j
-                      WHERE j.state = 'available'::sched.river_job_state AND j.scheduled_at <= statement_timestamp())) THEN 1
-                    WHEN (EXISTS ( SELECT
-                       FROM sched.river_job j
-                      WHERE (j.state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state])) AND j.scheduled_at <= statement_timestamp())) THEN 1
+                      WHERE (j.state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state])) AND j.scheduled_at <= statement_timestamp() AND NOT (EXISTS ( SELECT
+                               FROM sched.river_queue p
+                              WHERE p.name = j.queue AND p.paused_at IS NOT NULL)))) THEN 1
                     ELSE 0
                 END AS by_waiting
            FROM total t
@@ -3516,7 +3543,7 @@ COMMENT ON COLUMN sched.fleet.policy_version IS 'Grows when the leader changed w
 COMMENT ON COLUMN sched.fleet.leader IS 'Worker that leads and wrote this.';
 COMMENT ON COLUMN sched.fleet.computed_at IS 'When. Older than some seconds: nobody leads now, and pressure counts as green.';
 COMMENT ON VIEW sched.fleet_demand IS 'How many workers the fleet needs, by what they published: one row, for autoscalers.';
-COMMENT ON COLUMN sched.fleet_demand.desired_workers IS 'Workers that there should be: as many as demand fills to 80 %, one more while one has no room and should, never fewer than what runs needs; and those that drain until they are done.';
+COMMENT ON COLUMN sched.fleet_demand.desired_workers IS 'Workers that there should be: as many as demand fills to 80 %; while one has no cpu or memory left and should have more slots, as many as what they hold fills to 80 %, and no fewer than there are; never fewer than what runs needs; and those that drain until they are done.';
 COMMENT ON COLUMN sched.fleet_demand.reason IS 'What decided, in words.';
 COMMENT ON COLUMN sched.fleet_demand.workers IS 'Workers there are, without those that drain.';
 COMMENT ON COLUMN sched.fleet_demand.draining IS 'Workers that drain and still run something.';
@@ -3811,7 +3838,7 @@ COMMENT ON COLUMN sched.worker.ended_at IS 'When it ended or was evicted; NULL w
 COMMENT ON COLUMN sched.worker.reason IS 'Why it is in this state.';
 COMMENT ON COLUMN sched.worker.running IS 'Tasks that it runs now.';
 COMMENT ON COLUMN sched.worker.slots IS 'Tasks that it may run at once now.';
-COMMENT ON COLUMN sched.worker.ceiling IS 'Configured maximum of slots.';
+COMMENT ON COLUMN sched.worker.ceiling IS 'Slots at most: as configured, or as many as its app holds at once.';
 COMMENT ON COLUMN sched.worker.cpu IS 'CPU use of the app, 0 to 1.';
 COMMENT ON COLUMN sched.worker.mem IS 'Memory use of the app, 0 to 1.';
 COMMENT ON COLUMN sched.worker.load_percent IS 'Resource load of the app, 0 to 100.';

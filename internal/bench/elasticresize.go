@@ -132,8 +132,8 @@ func (r *Runner) beats(ctx context.Context, db *database, n int) (float64, error
 	s := sizer.New(sizer.Config{
 		Governor: governor, Store: dbq.New(pool), Logger: discardLogger(), Registerer: prometheus.NewRegistry(), Now: clock,
 		Load: func() (cpu, mem float64, known bool) {
-			sample, fresh := sampler.Latest()
-			return min(sample.CPU, elastic.Headroom/2), sample.Mem, fresh
+			cpu, mem, known = sampler.Usage().App()
+			return min(cpu, elastic.Headroom/2), mem, known
 		},
 	})
 	beat := func() {

@@ -52,7 +52,6 @@ type cohort struct {
 	running float64 // of one worker, as all below
 	second  measured
 	carry   float64 // of tasks that ended: what is no whole one yet
-	share   float64 // of the backlog, in the second before
 }
 
 // measured is what one worker did within a second.
@@ -88,7 +87,7 @@ func Run(ctx context.Context, config Config, policy Policy) (Result, error) {
 		if n > 1 {
 			speed += spread * (float64(i)/float64(n-1) - 0.5)
 		}
-		f.cohorts = append(f.cohorts, &cohort{workers: float64(config.Workers) / float64(n), speed: speed, decider: decider, slots: slots, share: 1})
+		f.cohorts = append(f.cohorts, &cohort{workers: float64(config.Workers) / float64(n), speed: speed, decider: decider, slots: slots})
 	}
 	steps := int(math.Ceil(time.Second.Seconds() / min(stepMax.Seconds(), config.App.Service.Seconds()/2)))
 	for second, rate := range config.Load {
@@ -184,7 +183,7 @@ func (f *fleet) decide(second int, rate float64) {
 func (c *cohort) sample(config Config, share, backlog, before float64) elastic.Sample {
 	s := elastic.Sample{
 		Slots: c.slots, Ceiling: config.Ceiling, Running: c.second.held,
-		Arrivals: max(0, c.second.claimed+share*(backlog-before)),
+		Arrivals: elastic.Arrivals(c.second.claimed, 1, elastic.Backlogs{"": {Share: share, Waiting: before}}, elastic.Backlogs{"": {Share: share, Waiting: backlog}}),
 		Pending:  int(math.Round(share * backlog)), Waiting: int(min(backlog, math.MaxInt32)),
 		CPU: config.App.cpu(c.second.held), Mem: config.App.mem(c.second.held),
 		// A slot that ends a task takes the next one within the step.

@@ -18,7 +18,7 @@ func gauges(g *Governor) []prometheus.Collector {
 	}
 	return append([]prometheus.Collector{
 		gauge("slots", "Tasks that may run at once now.", func() float64 { _, limit := g.slots.counts(); return float64(limit) }),
-		gauge("slots_ceiling", "Configured maximum of slots.", func() float64 { return float64(g.config.Ceiling) }),
+		gauge("slots_ceiling", "Tasks that may run at once at most: as configured, or fewer where the app holds no more at once.", func() float64 { return float64(g.ceiling()) }),
 		gauge("tasks_running", "Tasks that hold a slot: being dispatched or settled.", func() float64 { return float64(g.running.count()) }),
 		gauge("claims_held", "Reasons in force for claiming nothing (/readyz and /status name them).", func() float64 { return float64(len(g.holds.names())) }),
 		gauge("kinds_skipped", "Kinds that are not claimed now because the app lacks them.", func() float64 { return float64(len(g.skips.list())) }),

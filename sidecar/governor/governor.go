@@ -362,6 +362,10 @@ func (g *Governor) SetAppCapacity(n int) {
 	}
 }
 
+// ceiling is how many tasks run at once at most: as configured, or as many as the app
+// can hold, where that is fewer.
+func (g *Governor) ceiling() int { return g.slots.most(g.config.Ceiling) }
+
 // Note says that something was decided about this worker: see [routing.DecisionLog].
 func (g *Governor) Note(d routing.Decision) { g.decisions.Note(d) }
 
@@ -381,7 +385,7 @@ type Status struct {
 	Running      int      `json:"running"` // being dispatched or settled
 	Taken        int      `json:"taken"`   // running, or reserved by a claim under way
 	Slots        int      `json:"slots"`
-	Ceiling      int      `json:"ceiling"`
+	Ceiling      int      `json:"ceiling"` // of slots: as configured, or what the app holds at once
 	Holds        []string `json:"holds"`
 	SkippedKinds []string `json:"skipped_kinds"`
 	// Limits says in words what bounds the claims besides slots and holds.
@@ -395,7 +399,7 @@ type Status struct {
 func (g *Governor) Status() Status {
 	taken, limit := g.slots.counts()
 	status := Status{
-		Running: g.running.count(), Taken: taken, Slots: limit, Ceiling: g.config.Ceiling, Holds: g.holds.names(),
+		Running: g.running.count(), Taken: taken, Slots: limit, Ceiling: g.ceiling(), Holds: g.holds.names(),
 		SkippedKinds: g.skips.list(), Limits: g.limitTexts(time.Now()), Queues: g.policy.Load().Names(), Leading: g.leading.Load(), Listening: g.listening.Load(),
 	}
 	if id := g.worker.Load(); id != nil {

@@ -147,3 +147,19 @@ func TestStopHandsBackWhatAClaimUnderWayGets(t *testing.T) {
 	require.Equal(t, "available", state(t, pool, id))
 	require.Equal(t, 0, column[int](t, pool, id, "attempt"), "unspent")
 }
+
+// What the app holds at once is the ceiling where it is lower; an app that holds
+// nothing says nothing about it.
+func TestCeilingIsWhatTheAppHolds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	g := start(t, config(pool, &dispatcherFunc{work: complete}))
+	for _, test := range []struct{ room, slots, ceiling int }{{300, 10, 100}, {40, 10, 40}, {4, 4, 4}, {0, 0, 100}, {60, 10, 60}} {
+		g.SetAppCapacity(test.room)
+		status := g.Status()
+		require.Equal(t, []int{test.slots, test.ceiling}, []int{status.Slots, status.Ceiling})
+		eventually(t, func() bool {
+			return worker[int](t, pool, status.WorkerID, "slots") == test.slots && worker[int](t, pool, status.WorkerID, "ceiling") == test.ceiling
+		}, "the row says so")
+	}
+}

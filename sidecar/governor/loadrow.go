@@ -44,7 +44,7 @@ func (r *loadRow) due(now time.Time, load routing.Load) bool {
 // differs reports whether a load is news.
 func differs(said, now routing.Load) bool {
 	step := publishStep * float64(max(now.Ceiling, 1))
-	return said.Polling != now.Polling || full(said) != full(now) || !slices.Equal(said.Holds, now.Holds) ||
+	return said.Polling != now.Polling || said.Ceiling != now.Ceiling || full(said) != full(now) || !slices.Equal(said.Holds, now.Holds) ||
 		math.Abs(float64(said.Running-now.Running)) >= step || math.Abs(float64(said.Slots-now.Slots)) >= step ||
 		math.Abs(said.CPU-now.CPU) >= publishStep || math.Abs(said.Mem-now.Mem) >= publishStep ||
 		math.Abs(said.LoadPercent-now.LoadPercent) >= 100*publishStep
@@ -149,7 +149,7 @@ func (g *Governor) load() routing.Load {
 		running = max(running, slots)
 	}
 	load := routing.Load{
-		Running: running, Slots: slots, Ceiling: g.config.Ceiling, SkippedKinds: g.skips.list(), Holds: g.holds.names(),
+		Running: running, Slots: slots, Ceiling: g.ceiling(), SkippedKinds: g.skips.list(), Holds: g.holds.names(),
 	}
 	if g.config.Load != nil {
 		load.CPU, load.Mem, load.LoadPercent = g.config.Load()

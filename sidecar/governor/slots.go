@@ -60,6 +60,17 @@ func (s *slots) setRoom(n int) (grew bool) {
 	return s.allowed() > before
 }
 
+// most is what may run at once at most: of so many, what the app holds. An app that
+// holds nothing is on its way, or gone, and says nothing.
+func (s *slots) most(ceiling int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.capped && s.room > 0 {
+		return min(ceiling, s.room)
+	}
+	return ceiling
+}
+
 // counts returns the slots taken and how many there are now.
 func (s *slots) counts() (taken, limit int) {
 	s.mu.Lock()

@@ -23,7 +23,7 @@ func (g *Governor) register(ctx context.Context) error {
 	worker := routing.Worker{
 		ID: routing.NewWorkerID(), ClientID: g.config.ClientID, Hostname: g.config.Hostname, PID: g.config.PID,
 		Version: g.config.Version, AppURL: g.config.AppURL, Labels: g.config.Labels, Queues: g.config.Queues,
-		Kinds: g.config.Kinds, Protocols: g.config.Protocols, Slots: limit, Ceiling: g.config.Ceiling,
+		Kinds: g.config.Kinds, Protocols: g.config.Protocols, Slots: limit, Ceiling: g.ceiling(),
 	}
 	started := time.Now()
 	if err := g.registry.Register(ctx, worker); err != nil {

@@ -47,6 +47,10 @@ func (m *metrics) observe(s elastic.Sample, d elastic.Decision) {
 		m.reason.WithLabelValues(string(reason)).Set(0)
 	}
 	m.reason.WithLabelValues(string(d.Reason)).Set(1)
+	m.scaleOut.Set(0)
+	if d.ScaleOut {
+		m.scaleOut.Set(1)
+	}
 	if d.Reason == elastic.ReasonStale || d.Reason == elastic.ReasonFrozen {
 		return
 	}
@@ -56,10 +60,6 @@ func (m *metrics) observe(s elastic.Sample, d elastic.Decision) {
 	m.service.Set(d.Service.Seconds())
 	m.demand.Set(d.Demand)
 	m.want.Set(float64(d.Want))
-	m.scaleOut.Set(0)
-	if d.ScaleOut {
-		m.scaleOut.Set(1)
-	}
 	for part, value := range map[string]float64{"cpu": d.Score.CPU, "mem": d.Score.Mem, "pending": d.Score.Pending, "total": d.Score.Total} {
 		m.score.WithLabelValues(part).Set(value)
 	}

@@ -17,9 +17,10 @@ func (s *Sizer) news(row dbq.WorkerElasticParams) bool {
 		moved(s.said.ScoreCpu, row.ScoreCpu) || moved(s.said.ScoreMem, row.ScoreMem) || moved(s.said.ScorePending, row.ScorePending)
 }
 
-// moved reports whether a number changed by a tenth.
+// moved reports whether a number changed by a tenth, or came to be nothing or
+// something: by that a fleet is scaled to zero and back.
 func moved(before, now pgtype.Float4) bool {
 	const trace = 0.01
 	least := max(publishStep*math.Abs(float64(before.Float32)), trace)
-	return before.Valid != now.Valid || math.Abs(float64(before.Float32-now.Float32)) >= least
+	return before.Valid != now.Valid || (before.Float32 == 0) != (now.Float32 == 0) || math.Abs(float64(before.Float32-now.Float32)) >= least
 }

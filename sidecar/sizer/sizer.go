@@ -62,8 +62,8 @@ type Sizer struct {
 	metrics    *metrics
 	settings   string // as read last
 
-	pending   float64 // this worker's share, as read last
-	known     bool    // pending was read
+	backlogs  elastic.Backlogs // as read last; nil: not known
+	queues    int64            // which those are of
 	said      dbq.WorkerElasticParams
 	shadow    int // slots that there would be, observing
 	lastCause elastic.Reason
@@ -112,7 +112,8 @@ func (s *Sizer) sample(ctx context.Context, status governor.Status, tally govern
 	sample := elastic.Sample{
 		At: s.config.Now(), Slots: status.Slots, Ceiling: status.Ceiling,
 		Ended: tally.Ended, PushBack: tally.PushBack, Running: tally.Running, Peak: tally.Peak,
-		AppDown: slices.Contains(status.Holds, s.config.AppDown),
+		// An app that holds nothing at once is on its way, or gone.
+		AppDown: slices.Contains(status.Holds, s.config.AppDown) || status.Slots == 0,
 	}
 	if s.config.Observe && s.shadow > 0 {
 		sample.Slots = s.shadow
@@ -124,22 +125,28 @@ func (s *Sizer) sample(ctx context.Context, status governor.Status, tally govern
 		sample.CPU, sample.Mem = cpu, mem
 	}
 	seconds := max(tally.Since.Seconds(), 0.001)
-	sample.Arrivals = float64(tally.Claimed) / seconds
+	claimed := float64(tally.Claimed)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	row, err := s.config.Store.ElasticRead(ctx, dbq.ElasticReadParams{Queues: status.Queues, WorkerID: status.WorkerID})
 	if err != nil {
 		s.config.Logger.DebugContext(ctx, "what waits could not be read", slog.Any("error", err))
-		sample.At, s.known = time.Time{}, false
+		sample.At, s.backlogs = time.Time{}, nil
+		sample.Arrivals = claimed / seconds
 		return sample
 	}
 	s.set(ctx, row.Settings)
 	sample.At = sample.At.Add(-time.Duration(min(row.AgeSeconds, 1e6) * float64(time.Second)))
-	if s.known {
-		sample.Arrivals = max(0, sample.Arrivals+(row.Pending-s.pending)/seconds)
+	now := make(elastic.Backlogs, len(row.Queues))
+	for i, name := range row.Queues {
+		now[name] = elastic.Backlog{Share: row.Shares[i], Waiting: float64(row.Pending[i])}
 	}
-	s.pending, s.known = row.Pending, true
-	sample.Pending, sample.Waiting = int(math.Round(row.Pending)), int(min(row.Waiting, math.MaxInt32))
+	if row.Served != s.queues {
+		s.backlogs = nil
+	}
+	sample.Arrivals = elastic.Arrivals(claimed, seconds, s.backlogs, now)
+	s.backlogs, s.queues = now, row.Served
+	sample.Pending, sample.Waiting = int(math.Round(now.Pending())), int(min(now.Waiting(), math.MaxInt32))
 	return sample
 }
 
@@ -217,7 +224,7 @@ func (s *Sizer) publish(ctx context.Context, workerID string, sample elastic.Sam
 		ScaleOut: d.ScaleOut, Reason: pgtype.Text{String: string(d.Reason), Valid: true},
 	}
 	if d.Reason == elastic.ReasonStale || d.Reason == elastic.ReasonFrozen { // nothing new is known
-		row.Demand, row.Arrivals, row.Score, row.ScaleOut = s.said.Demand, s.said.Arrivals, s.said.Score, s.said.ScaleOut
+		row.Demand, row.Arrivals, row.Score = s.said.Demand, s.said.Arrivals, s.said.Score
 		row.ScoreCpu, row.ScoreMem, row.ScorePending = s.said.ScoreCpu, s.said.ScoreMem, s.said.ScorePending
 	}
 	if !s.news(row) {

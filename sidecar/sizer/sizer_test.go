@@ -23,6 +23,8 @@ import (
 type fake struct {
 	rate  float64
 	slots int
+	room  int // of the app; 0: any
+	load  float64
 	holds []string
 	notes []routing.Decision
 
@@ -32,13 +34,18 @@ type fake struct {
 }
 
 func (f *fake) Tally() governor.Tally {
-	ended := int(min(f.rate, float64(f.slots)*20))
+	slots := f.Status().Slots
+	ended := int(min(f.rate, float64(slots)*20))
 	running := float64(ended) / 20
-	return governor.Tally{Since: time.Second, Claimed: ended, Ended: ended, Held: time.Duration(ended) * 50 * time.Millisecond, Running: running, Peak: min(f.slots, int(running)+2)}
+	return governor.Tally{Since: time.Second, Claimed: ended, Ended: ended, Held: time.Duration(ended) * 50 * time.Millisecond, Running: running, Peak: min(slots, int(running)+2)}
 }
 
 func (f *fake) Status() governor.Status {
-	return governor.Status{WorkerID: "w-1", Slots: f.slots, Ceiling: 64, Holds: f.holds, Queues: []string{"default"}}
+	ceiling := 64
+	if f.room > 0 {
+		ceiling = min(ceiling, f.room)
+	}
+	return governor.Status{WorkerID: "w-1", Slots: min(f.slots, ceiling), Ceiling: ceiling, Holds: f.holds, Queues: []string{"default"}}
 }
 
 func (f *fake) SetSlots(n int) error {
@@ -57,10 +64,15 @@ func (f *fake) WorkerElastic(_ context.Context, row dbq.WorkerElasticParams) err
 	return nil
 }
 
+// wait has so much wait in the one queue, of which the worker has a share.
+func (f *fake) wait(tasks int32, share float64) {
+	f.row.Queues, f.row.Pending, f.row.Shares = []string{"default"}, []int32{tasks}, []float64{share}
+}
+
 func newSizer(f *fake, observe bool) (*sizer.Sizer, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	return sizer.New(sizer.Config{
-		Governor: f, Store: f, Load: func() (float64, float64, bool) { return 0.2, 0.2, true }, Observe: observe, AppDown: "app down",
+		Governor: f, Store: f, Load: func() (float64, float64, bool) { return max(f.load, 0.2), max(f.load, 0.2), true }, Observe: observe, AppDown: "app down",
 		Logger: slog.New(slog.DiscardHandler), Registerer: registry,
 	}), registry
 }
@@ -79,9 +91,9 @@ func TestSlotsFollowDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{rate: 200, slots: 4, row: dbq.ElasticReadRow{Settings: `{}`, AgeSeconds: 0.5}}
 		s, registry := newSizer(f, false)
-		f.row.Pending, f.row.Waiting = 120, 120
+		f.wait(120, 1)
 		play(t, s, 6)
-		f.row.Pending, f.row.Waiting = 0, 0
+		f.wait(0, 1)
 		play(t, s, 4)
 		require.GreaterOrEqual(t, f.slots, 16) // 10 and a reserve
 		require.LessOrEqual(t, f.slots, 20)
@@ -132,7 +144,8 @@ func TestNothingIsMovedByWhatIsOld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{rate: 1000, slots: 8, row: dbq.ElasticReadRow{Settings: `{}`, Pending: 1000, Waiting: 1000}}
+				f := &fake{rate: 1000, slots: 8, row: dbq.ElasticReadRow{Settings: `{}`}}
+				f.wait(1000, 1)
 				s, _ := newSizer(f, false)
 				change(f)
 				play(t, s, 30)
@@ -141,6 +154,109 @@ func TestNothingIsMovedByWhatIsOld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that doesn't know what it needs asks for no more workers.
+func TestNoScaleOutByWhatIsOld(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*fake){
+		"no leader": func(f *fake) { f.row.AgeSeconds = 1e9 },
+		"app down":  func(f *fake) { f.holds = []string{"app down"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{rate: 1000, slots: 8, load: 0.9, row: dbq.ElasticReadRow{Settings: `{}`}}
+				f.wait(1000, 1)
+				s, registry := newSizer(f, false)
+				play(t, s, 3)
+				require.True(t, f.written[len(f.written)-1].ScaleOut)
+				require.InDelta(t, 1, gauge(t, registry, "sched_elastic_scale_out"), 0)
+				demand := f.written[len(f.written)-1].Demand
+				change(f)
+				play(t, s, 1)
+				last := f.written[len(f.written)-1]
+				require.False(t, last.ScaleOut)
+				require.Equal(t, demand, last.Demand, "which is all that is known")
+				require.InDelta(t, 0, gauge(t, registry, "sched_elastic_scale_out"), 0)
+			})
+		})
+	}
+}
+
+// gauge is the value of one without labels.
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+// The end of traffic reaches the row.
+func TestDemandOfNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{rate: 2, slots: 4, row: dbq.ElasticReadRow{Settings: `{}`}}
+		s, _ := newSizer(f, false)
+		play(t, s, 5)
+		require.InDelta(t, 0.1, f.written[len(f.written)-1].Demand.Float32, 0.01)
+		f.rate = 0
+		play(t, s, 20)
+		require.Zero(t, f.written[len(f.written)-1].Demand.Float32)
+		n := len(f.written)
+		play(t, s, 10)
+		require.Len(t, f.written, n, "once")
+		f.rate = 1
+		play(t, s, 1)
+		require.Positive(t, f.written[len(f.written)-1].Demand.Float32)
+	})
+}
+
+// An app that holds fewer tasks than the ceiling is one with that ceiling: nothing is
+// decided again and again that can't come true.
+func TestAppsRoomIsTheCeiling(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{rate: 1000, slots: 64, room: 8, row: dbq.ElasticReadRow{Settings: `{}`}}
+		f.wait(1000, 1)
+		s, _ := newSizer(f, false)
+		play(t, s, 3)
+		require.Empty(t, f.notes)
+		require.Equal(t, 64, f.slots, "which hold again when the app holds more")
+		f.room = 0
+		play(t, s, 3)
+		require.Equal(t, 64, f.slots)
+	})
+}
+
+// A worker whose share of a backlog becomes another saw nothing arrive.
+func TestAShareThatChangesIsNoArrival(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{rate: 100, slots: 64, row: dbq.ElasticReadRow{Settings: `{}`, Served: 1}}
+		s, registry := newSizer(f, false)
+		arrivals := func() float64 {
+			play(t, s, 1)
+			return gauge(t, registry, "sched_elastic_arrivals_per_second")
+		}
+		f.wait(1000, 0.1)
+		require.InDelta(t, 100, arrivals(), 1e-9, "what was there before is nobody's arrival")
+		f.wait(1000, 0.9)
+		require.InDelta(t, 100, arrivals(), 1e-9)
+		f.wait(1100, 0.5)
+		require.InDelta(t, 150, arrivals(), 1e-9)
+		f.row.Served = 2
+		f.wait(5000, 0.5)
+		require.InDelta(t, 100, arrivals(), 1e-9, "of other queues")
+		f.wait(5010, 0.5)
+		require.InDelta(t, 105, arrivals(), 1e-9)
+	})
 }
 
 // What is read and written, on a real database.
@@ -165,8 +281,9 @@ func TestStore(t *testing.T) {
 	}
 	row, err = q.ElasticRead(t.Context(), dbq.ElasticReadParams{Queues: []string{"q", "open"}, WorkerID: "a"})
 	require.NoError(t, err)
-	require.InDelta(t, 25+15, row.Pending, 1e-9)
-	require.Equal(t, int64(130), row.Waiting)
+	require.Equal(t, []string{"open", "q"}, row.Queues)
+	require.Equal(t, []int32{30, 100}, row.Pending)
+	require.InDeltaSlice(t, []float64{0.5, 0.25}, row.Shares, 1e-9)
 	require.Less(t, row.AgeSeconds, 60.0)
 
 	// Weights move before their sum does: no share is more than all of it.
@@ -174,7 +291,16 @@ func TestStore(t *testing.T) {
 	require.NoError(t, err)
 	moved, err := q.ElasticRead(t.Context(), dbq.ElasticReadParams{Queues: []string{"q"}, WorkerID: "a"})
 	require.NoError(t, err)
-	require.InDelta(t, 100, moved.Pending, 1e-9)
+	require.InDeltaSlice(t, []float64{1}, moved.Shares, 1e-9)
+	require.NotEqual(t, row.Served, moved.Served, "other queues")
+
+	// Nobody is needed for what is paused, nor has it arrived when that is over.
+	_, err = pool.Exec(t.Context(), "INSERT INTO sched.river_queue (name, paused_at) VALUES ('q', now()), ('open', NULL) ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at")
+	require.NoError(t, err)
+	paused, err := q.ElasticRead(t.Context(), dbq.ElasticReadParams{Queues: []string{"q", "open"}, WorkerID: "a"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"open"}, paused.Queues)
+	require.NotEqual(t, row.Served, paused.Served)
 
 	f := &fake{rate: 100, slots: 8, row: row}
 	s, _ := newSizer(f, false)

@@ -13,14 +13,19 @@ import (
 
 const elasticRead = `-- name: ElasticRead :one
 SELECT
-    coalesce(sum(
-        q.pending * CASE WHEN q.weight_total > 0 THEN least(coalesce(a.weight, 0)::float8 / q.weight_total, 1) ELSE 1.0 / greatest(f.workers, 1) END
-    ), 0)::float8 AS pending,
-    coalesce(sum(q.pending), 0)::bigint AS waiting,
+    coalesce(array_agg(q.name ORDER BY q.name) FILTER (WHERE q.pending > 0), '{}')::text[] AS queues,
+    coalesce(array_agg(
+        CASE WHEN q.weight_total > 0 THEN least(coalesce(a.weight, 0)::float8 / q.weight_total, 1) ELSE 1.0 / greatest(f.workers, 1) END
+        ORDER BY q.name
+    ) FILTER (WHERE q.pending > 0), '{}')::float8[] AS shares,
+    coalesce(array_agg(q.pending ORDER BY q.name) FILTER (WHERE q.pending > 0), '{}')::integer[] AS pending,
+    coalesce(hashtextextended(string_agg(q.name, ' ' ORDER BY q.name), 0), 0)::bigint AS served,
     coalesce(extract(EPOCH FROM clock_timestamp() - min(f.computed_at)), 1e9)::float8 AS age_seconds,
     coalesce((SELECT jsonb_object_agg(s.key, s.value) FROM sched.setting AS s WHERE s.key LIKE 'elastic\_%'), '{}')::text AS settings
 FROM sched.fleet AS f
-LEFT JOIN sched.queue AS q ON q.name = any($1::text[])
+LEFT JOIN sched.queue AS q
+    ON q.name = any($1::text[])
+        AND NOT EXISTS (SELECT FROM sched.river_queue AS p WHERE p.name = q.name AND p.paused_at IS NOT NULL)
 LEFT JOIN sched.assignment AS a ON a.queue = q.name AND a.worker_id = $2::text
 `
 
@@ -30,21 +35,26 @@ type ElasticReadParams struct {
 }
 
 type ElasticReadRow struct {
-	Pending    float64
-	Waiting    int64
+	Queues     []string
+	Shares     []float64
+	Pending    []int32
+	Served     int64
 	AgeSeconds float64
 	Settings   string
 }
 
-// What a sidecar that sizes itself needs to know from Postgres: its share of what
-// waits (by weight; as one of all workers where nobody is assigned), all that waits
-// in its queues, how old that is, and the settings. Each second.
+// What a sidecar that sizes itself needs to know from Postgres: of its queues that are
+// not paused and have something waiting how much that is, and its share of it (by
+// weight; as one of all workers where nobody is assigned); which queues those were
+// looked for in; how old that is, and the settings. Each second.
 func (q *Queries) ElasticRead(ctx context.Context, arg ElasticReadParams) (ElasticReadRow, error) {
 	row := q.db.QueryRow(ctx, elasticRead, arg.Queues, arg.WorkerID)
 	var i ElasticReadRow
 	err := row.Scan(
+		&i.Queues,
+		&i.Shares,
 		&i.Pending,
-		&i.Waiting,
+		&i.Served,
 		&i.AgeSeconds,
 		&i.Settings,
 	)

@@ -80,9 +80,10 @@ type Querier interface {
 	DecisionList(ctx context.Context, arg DecisionListParams) ([][]byte, error)
 	// Deletes old decisions, bounded. By the leader, now and then.
 	DecisionSweep(ctx context.Context, arg DecisionSweepParams) (int64, error)
-	// What a sidecar that sizes itself needs to know from Postgres: its share of what
-	// waits (by weight; as one of all workers where nobody is assigned), all that waits
-	// in its queues, how old that is, and the settings. Each second.
+	// What a sidecar that sizes itself needs to know from Postgres: of its queues that are
+	// not paused and have something waiting how much that is, and its share of it (by
+	// weight; as one of all workers where nobody is assigned); which queues those were
+	// looked for in; how old that is, and the settings. Each second.
 	ElasticRead(ctx context.Context, arg ElasticReadParams) (ElasticReadRow, error)
 	// Makes a kind, or all of its columns, what values says, unless it is pinned.
 	FleetKindPut(ctx context.Context, arg FleetKindPutParams) (int64, error)
