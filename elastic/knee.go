@@ -12,6 +12,11 @@ const (
 	levelTasks     = 25
 	levelTasksMost = 400
 	levelPatience  = 10 * time.Second
+	// fewTasks is how many must have ended for the time that they took to judge a
+	// growth by fewSteps of the slots or more, where fewer than levelTasks did: a mean
+	// of so few is a fifth off now and then, where that growth would make it a half.
+	fewTasks = 5
+	fewSteps = 0.5
 
 	// growthWorth is the part of an increase of slots that must come back as tasks
 	// a second, or the increase was for nothing.
@@ -25,8 +30,12 @@ const (
 	// A growth that brought less than flat leaves much to cut: by half at a time.
 	flat      = 1.3
 	cutDeepTo = 0.5
-	// growthPatience is how long a growth that waits for its judgement is the last.
-	growthPatience = 3 * time.Second
+	// growthPatience is how long a growth that waits for its judgement is the last, or
+	// growthServices times what a task takes, where that is longer: after the first of
+	// them only what began with the growth ends. growthPatienceMax bounds both.
+	growthPatience    = 3 * time.Second
+	growthPatienceMax = 10 * time.Second
+	growthServices    = 2.5
 	// slower is by how much a task must take longer than at best for a cut to be
 	// worth a trial; asFast is where there is nothing left to gain by one.
 	slower = 1.3
@@ -53,6 +62,7 @@ const (
 type knee struct {
 	now    level
 	before level   // the measured level of fewer slots, before the last growth
+	grown  bool    // the last growth is yet to be judged
 	low    float64 // the least time that a task took, in seconds
 	lowAt  int     // slots at which it did
 	lowEnd float64 // tasks a second that ended there
@@ -149,9 +159,10 @@ func (k *knee) enter(at time.Time, dt float64, s Sample) {
 	}
 	if s.Slots < k.now.slots && k.trying == trialNone {
 		k.before = level{}
-	} else if k.now.ended >= levelTasks {
+	} else if k.now.ended >= fewTasks {
 		k.before = k.now
 	}
+	k.grown = s.Slots > k.now.slots && k.now.slots > 0 && k.trying == trialNone && (k.limit == 0 || s.Slots > k.limit) && k.recently(at)
 	k.now = level{slots: s.Slots, since: at.Add(-time.Duration(dt * float64(time.Second)))}
 }
 
@@ -165,11 +176,20 @@ func (k *knee) rest(at time.Time) {
 	}
 }
 
+// recently reports whether slots were what work waited for a moment ago.
+func (k *knee) recently(at time.Time) bool { return at.Sub(k.saturated) <= growthPatience }
+
+// patience is how long a growth waits for its judgement where a task takes so many
+// seconds.
+func patience(service float64) time.Duration {
+	return time.Duration(min(max(growthServices*service, growthPatience.Seconds()), growthPatienceMax.Seconds()) * float64(time.Second))
+}
+
 // ceiling bounds a number of slots to what is known to be of use, or will be in a
-// moment.
-func (k *knee) ceiling(at time.Time, slots int) int {
+// moment; service is what a task takes, in seconds.
+func (k *knee) ceiling(at time.Time, slots int, service float64) int {
 	switch {
-	case k.trying == trialNone && k.before.slots > 0 && k.now.slots > k.before.slots && k.saturated.Equal(at) && at.Sub(k.now.since) < growthPatience:
+	case k.grown && k.recently(at) && at.Sub(k.now.since) < patience(service):
 		return min(slots, k.now.slots)
 	case k.trying != trialNone:
 		return min(slots, k.target)
@@ -202,10 +222,11 @@ func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
 		return move{}, false
 	}
 	frac := float64(k.now.slots)/float64(k.before.slots) - 1
-	if !k.now.measured(at, frac) {
-		return move{}, false
+	if !k.now.measured(at, frac) || k.before.ended < levelTasks {
+		return k.judgeFew(at, frac, least)
 	}
 	before := k.before
+	k.grown = false
 	k.note(before)
 	k.note(k.now)
 	k.probed = true
@@ -223,6 +244,26 @@ func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
 		to = before.slots
 	}
 	return k.tryCut(max(to, least), fmt.Sprintf("%d slots end %.3g tasks/s, %d ended %.3g", k.now.slots, k.now.rate(), before.slots, before.rate()))
+}
+
+// judgeFew judges a growth after which few tasks ended, by the time that they took: it
+// rises with the slots where these bring nothing. What can't be told yet waits; what is
+// clear is undone, and tried again later.
+func (k *knee) judgeFew(at time.Time, frac float64, least int) (move, bool) {
+	before := k.before
+	if frac < fewSteps || min(k.now.ended, before.ended) < fewTasks {
+		return move{}, false
+	}
+	slower := k.now.latency() / before.latency()
+	if slower < 1+growthWorth*frac {
+		if slower < 1+growthWorth*frac/2 {
+			k.grown = false
+		}
+		return move{}, false
+	}
+	k.grown, k.before, k.limit = false, level{}, max(before.slots, least)
+	k.end(at)
+	return move{k.limit, fmt.Sprintf("%d slots take %s a task, %d took %s", k.now.slots, seconds(k.now.latency()), before.slots, seconds(before.latency()))}, k.limit < k.now.slots
 }
 
 // note remembers the least time that a task took.

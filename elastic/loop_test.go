@@ -172,6 +172,34 @@ func TestAppOnOneCoreOfTwo(t *testing.T) {
 	}
 }
 
+// Growth is judged before the next also where few tasks end: an app that works on few
+// at a time doesn't get all slots because nothing has been seen of them yet.
+func TestSlowAppsDontGetAllSlots(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		service time.Duration
+		width   int
+	}{{2 * time.Second, 5}, {time.Second, 4}, {500 * time.Millisecond, 4}, {200 * time.Millisecond, 3}} {
+		for seed := range uint64(5) {
+			a := &app{service: test.service, width: test.width, slots: 2, random: rand.New(rand.NewPCG(seed, 6))}
+			grown := 0
+			play(a, 120, func(int) float64 { return 40 }, func(i int, s elastic.Sample, d elastic.Decision) {
+				if i < 30 {
+					require.LessOrEqual(t, d.Slots, 8*test.width, "second %d of %s: %s", i, test.service, d.Detail)
+				}
+				if d.Slots <= s.Slots {
+					return
+				}
+				if grown > 0 && s.Ended < 5 {
+					require.GreaterOrEqual(t, i-grown, 3, "second %d of %s: %d to %d", i, test.service, s.Slots, d.Slots)
+				}
+				grown = i
+			})
+			require.GreaterOrEqual(t, float64(a.finished), 0.85*120*float64(test.width)/test.service.Seconds())
+		}
+	}
+}
+
 // An app that can take all slots gets them, however long its tasks take.
 func TestAppWithoutLimitGetsTheCeiling(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ func (c *Controller) cap(now time.Time, s Sample, to int) int {
 		fast := int(math.Ceil(pushBackResume * float64(c.push.before)))
 		to = min(to, max(fast, s.Slots+max(1, s.Slots/20)))
 	}
-	return c.knee.ceiling(now, to)
+	return c.knee.ceiling(now, to, c.service)
 }
 
 // grow adds what demand asks for, or a quarter where the score asks and demand

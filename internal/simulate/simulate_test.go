@@ -55,6 +55,32 @@ func TestStep(t *testing.T) {
 	require.InDelta(t, ours.Arrived, most.Arrived, 0, "all policies get the same load")
 }
 
+// Five seconds after a step nine in ten of what came since are served, also where a
+// task is slow and growth waits for its judgement.
+func TestAStepIsServedSoon(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		app       App
+		low, high float64
+	}{
+		"io":         {App{Kind: IO, Service: 50 * time.Millisecond}, 50, 400},
+		"slow":       {App{Kind: IO, Service: 500 * time.Millisecond}, 5, 60},
+		"slower":     {App{Kind: IO, Service: 2 * time.Second}, 2, 20},
+		"downstream": {App{Kind: Downstream, Service: 50 * time.Millisecond, Width: 20}, 50, 300},
+	} {
+		load := step()
+		for i := range load {
+			load[i] = test.low
+			if i >= 60 && i < 120 {
+				load[i] = test.high
+			}
+		}
+		r := run(t, config(test.app, load), Elastic)
+		require.LessOrEqual(t, r.Points[65].Backlog, 0.1*6*test.high, name)
+		require.LessOrEqual(t, r.Points[119].Backlog, 0.01*60*test.high, name)
+	}
+}
+
 func TestAppsThatOnlyQueueBeyondTheirWidth(t *testing.T) {
 	t.Parallel()
 	for _, app := range []App{{Kind: Downstream, Service: 50 * time.Millisecond, Width: 20}, {Kind: CPU, Service: 10 * time.Millisecond, Width: 2}} {
