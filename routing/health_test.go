@@ -40,6 +40,25 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestLoadOfAnApp(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		app            routing.AppLoad
+		percent, short float64
+	}{
+		"nothing known":                  {routing.AppLoad{}, 0, 0},
+		"cpu":                            {routing.AppLoad{CPU: 0.97, Mem: 0.3}, 97, 30},
+		"memory strains at most":         {routing.AppLoad{CPU: 0.5, Mem: 0.97}, 85, 97},
+		"cpu that slots follow":          {routing.AppLoad{CPU: 1, Mem: 0.3, Sized: true}, 85, 30},
+		"and that leaves headroom":       {routing.AppLoad{CPU: 0.6, Mem: 0.3, Sized: true}, 60, 30},
+		"a report counts as it is":       {routing.AppLoad{CPU: 0.1, Mem: 0.1, Report: 96, Reported: true, Sized: true}, 96, 0},
+		"and more than what is measured": {routing.AppLoad{CPU: 1, Mem: 1, Reported: true}, 0, 0},
+	} {
+		require.InDelta(t, test.percent, test.app.Percent(), 1e-9, name)
+		require.InDelta(t, test.short, test.app.Short(), 1e-9, name)
+	}
+}
+
 func TestHealthByRoundTrip(t *testing.T) {
 	t.Parallel()
 	state := routing.HealthState{Health: routing.Good}

@@ -251,7 +251,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	retry := jobs.DefaultRetryPolicy()
 	retry.Base, retry.Cap, retry.Jitter = cfg.Retry.Base, cfg.Retry.Cap, cfg.Retry.Jitter
 	return governor.New(governor.Config{
-		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: appLoad(sampler),
+		Pool: pool, Listen: listen, Dispatcher: dispatcher, OnAppDown: watcher.Down, Load: func() governor.Usage { return appUsage(sampler.Usage(), cfg.Elastic == config.ElasticOn) },
 		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, orUnread(registerer), opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
@@ -265,12 +265,13 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 	})
 }
 
-// appLoad is what a worker's row says of the app.
-func appLoad(sampler *load.Sampler) func() (cpu, mem, percent float64) {
-	return func() (cpu, mem, percent float64) {
-		u := sampler.Usage()
-		return u.CPU, u.Mem, u.Percent
+// appUsage is what a governor is told of the app, which is sized or not.
+func appUsage(u load.Usage, sized bool) governor.Usage {
+	usage := governor.Usage{CPU: u.CPU, Mem: u.Mem, App: routing.AppLoad{Report: u.Report, Reported: u.Reported, Sized: sized}}
+	if u.Of == load.App {
+		usage.App.CPU, usage.App.Mem = u.CPU, u.Mem
 	}
+	return usage
 }
 
 func hostname() string {

@@ -40,9 +40,8 @@ type Config struct {
 	// Spans traces the attempts. Nil: nothing is traced.
 	Spans *spans.Tracer
 
-	// Load tells what the app uses of its cpu and memory (0 to 1), and its load
-	// (0 to 100); zeros for what isn't known. Optional.
-	Load func() (cpu, mem, percent float64)
+	// Load tells what the app uses. Optional.
+	Load func() Usage
 
 	// Schedules enqueue periodic tasks while this sidecar leads. Optional.
 	Schedules Schedules
@@ -73,6 +72,12 @@ type Config struct {
 	EvictAfter        time.Duration // a worker's heartbeat stood still: it is dead
 	DefaultTimeout    time.Duration // of a task that names none; 0: none
 	Retry             jobs.RetryPolicy
+}
+
+// Usage is what an app uses of what it may use.
+type Usage struct {
+	CPU, Mem float64         // 0 to 1, for people: of the nearest scope that can be measured
+	App      routing.AppLoad // what is the app's own, and acted on
 }
 
 // Schedules are the periodic tasks of a fleet.
@@ -363,7 +368,7 @@ func (g *Governor) SetAppCapacity(n int) {
 }
 
 // ceiling is how many tasks run at once at most: as configured, or as many as the app
-// can hold, where that is fewer.
+// can hold or has memory for, where that is fewer.
 func (g *Governor) ceiling() int { return g.slots.most(g.config.Ceiling) }
 
 // Note says that something was decided about this worker: see [routing.DecisionLog].

@@ -143,6 +143,9 @@ func (g *Governor) pausedKinds(policy *routing.Policy, now time.Time) map[string
 // limitTexts says in words what bounds the claims besides slots and holds.
 func (g *Governor) limitTexts(now time.Time) []string {
 	texts := g.flows.texts(now)
+	if g.slots.isSingle() {
+		texts = append(texts, "memory of the app is short: one task at a time")
+	}
 	if wait := g.tokens.wait(now, 1); wait > 0 {
 		texts = append(texts, fmt.Sprintf("tokens: next in %s", shown(wait)))
 	}

@@ -152,7 +152,8 @@ func (g *Governor) load() routing.Load {
 		Running: running, Slots: slots, Ceiling: g.ceiling(), SkippedKinds: g.skips.list(), Holds: g.holds.names(),
 	}
 	if g.config.Load != nil {
-		load.CPU, load.Mem, load.LoadPercent = g.config.Load()
+		usage := g.config.Load()
+		load.CPU, load.Mem, load.LoadPercent = usage.CPU, usage.Mem, usage.App.Percent()
 	}
 	return load
 }

@@ -13,14 +13,20 @@ type slots struct {
 	// capped: the app holds no more than room at once, whatever the limit.
 	capped bool
 	room   int
+	// single: no more than one at a time, whatever else holds.
+	single bool
 }
 
 // allowed is what may run at once now. Under mu.
 func (s *slots) allowed() int {
+	allowed := s.limit
 	if s.capped {
-		return min(s.limit, s.room)
+		allowed = min(allowed, s.room)
 	}
-	return s.limit
+	if s.single {
+		allowed = min(allowed, 1)
+	}
+	return allowed
 }
 
 // take reserves up to n slots and returns how many it got.
@@ -60,13 +66,33 @@ func (s *slots) setRoom(n int) (grew bool) {
 	return s.allowed() > before
 }
 
+// setSingle allows one task at a time, or no longer only one, and reports whether what
+// may run at once grew.
+func (s *slots) setSingle(on bool) (grew bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.allowed()
+	s.single = on
+	return s.allowed() > before
+}
+
+// isSingle reports whether one task at a time is allowed.
+func (s *slots) isSingle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.single
+}
+
 // most is what may run at once at most: of so many, what the app holds. An app that
 // holds nothing is on its way, or gone, and says nothing.
 func (s *slots) most(ceiling int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.capped && s.room > 0 {
-		return min(ceiling, s.room)
+		ceiling = min(ceiling, s.room)
+	}
+	if s.single {
+		ceiling = min(ceiling, 1)
 	}
 	return ceiling
 }

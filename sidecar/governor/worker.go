@@ -3,7 +3,9 @@ package governor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/sched-sidecar/sched/routing"
@@ -71,8 +73,7 @@ func (g *Governor) moved(life *routing.Lifecycle, to routing.State) {
 // before anybody may evict it, it claims nothing and has ended its calls.
 func (g *Governor) beat(ctx context.Context) error {
 	var roundTrip time.Duration
-	health := routing.HealthState{Health: routing.Good}
-	beats := int64(0)
+	state := condition{load: routing.HealthState{Health: routing.Good}, memory: routing.HealthState{Health: routing.Good}}
 	failing := false
 	for {
 		// The wait ends early when the fence is due, so that it falls on time.
@@ -103,13 +104,53 @@ func (g *Governor) beat(ctx context.Context) error {
 			roundTrip = time.Since(started)
 			g.metrics.roundTrip.Set(roundTrip.Seconds())
 			g.unfence(ctx)
-			beats++
-			health = g.judge(ctx, health, routing.Vitals{Seq: beats, LoadPercent: g.load().LoadPercent, RoundTrip: roundTrip})
+			g.examine(ctx, &state, roundTrip)
 		case ctx.Err() == nil && !failing && !g.holds.has(holdFenced):
 			g.config.Logger.WarnContext(ctx, "heartbeat failed", slog.Any("error", err),
 				slog.Duration("fenced_in", g.config.FenceAfter-time.Since(*g.lastBeat.Load())))
 		}
 		failing = err != nil
+	}
+}
+
+// condition is what heartbeats told about the app.
+type condition struct {
+	beats        int64
+	load, memory routing.HealthState
+}
+
+// examine goes by what the app's load was at a heartbeat.
+func (g *Governor) examine(ctx context.Context, c *condition, roundTrip time.Duration) {
+	c.beats++
+	var app routing.AppLoad
+	if g.config.Load != nil {
+		app = g.config.Load().App
+	}
+	c.load = g.judge(ctx, c.load, routing.Vitals{Seq: c.beats, LoadPercent: app.Percent(), RoundTrip: roundTrip})
+	before := c.memory.Health
+	c.memory, _ = c.memory.Next(routing.Vitals{Seq: c.beats, LoadPercent: app.Short()})
+	if short := c.memory.Health == routing.Overloaded; short != (before == routing.Overloaded) {
+		g.spare(ctx, short, app.Short())
+	}
+}
+
+// spare gives the app one task at a time while its memory is short. Not none: memory
+// that an app keeps once it had it would end its work for good.
+func (g *Governor) spare(ctx context.Context, short bool, percent float64) {
+	_, before := g.slots.counts()
+	grew := g.slots.setSingle(short)
+	_, now := g.slots.counts()
+	reason := fmt.Sprintf("memory of the app is no longer short: %.0f %%", percent)
+	if short {
+		reason = fmt.Sprintf("memory of the app was above %.0f %% on three heartbeats: %.0f %%", routing.OverloadedAbove, percent)
+	}
+	g.config.Logger.WarnContext(ctx, "the app's memory decides about slots", slog.Int("from", before), slog.Int("to", now), slog.String("reason", reason))
+	g.Note(routing.Decision{
+		What: "slots", Subject: g.workerID(), From: strconv.Itoa(before), To: strconv.Itoa(now), Reason: reason,
+		Signals: map[string]any{"memory_percent": percent},
+	})
+	if grew {
+		g.pilot.wake()
 	}
 }
 

@@ -136,10 +136,9 @@ type Usage struct {
 	// CPU and Mem are what Of uses of what it may use, 0 to 1; 0 where Of is empty.
 	CPU, Mem float64
 	Of       Scope // empty: there is no fresh sample
-	// Percent is the app's load, 0 to 100: its own report, else the higher one of its
-	// cpu and memory. 0 where neither is known.
-	Percent  float64
-	Reported bool // Percent is the app's own report
+	// Report is the app's own word for its load, 0 to 100, if it is Reported.
+	Report   float64
+	Reported bool
 }
 
 // Usage returns what is known now.
@@ -151,11 +150,8 @@ func (s *Sampler) Usage() Usage {
 	if !s.last.at.IsZero() && now.Sub(s.last.at) <= freshFor {
 		u.CPU, u.Mem, u.Of = s.last.cpu, s.last.mem, s.last.of
 	}
-	if u.Of == App {
-		u.Percent = 100 * max(u.CPU, u.Mem)
-	}
 	if !s.reportedAt.IsZero() && now.Sub(s.reportedAt) <= reportFor {
-		u.Percent, u.Reported = s.report, true
+		u.Report, u.Reported = s.report, true
 	}
 	return u
 }
@@ -168,7 +164,7 @@ func (u Usage) App() (cpu, mem float64, known bool) {
 		cpu, mem, known = u.CPU, u.Mem, true
 	}
 	if u.Reported {
-		cpu, known = u.Percent/100, true
+		cpu, known = u.Report/100, true
 	}
 	return cpu, mem, known
 }

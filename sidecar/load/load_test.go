@@ -342,14 +342,13 @@ func TestUsage(t *testing.T) {
 	with(machine(1001, 1), proc(42, 1, 10, 6, 0, 4096)).write(t, root)
 	require.NoError(t, s.Sample())
 	u := s.Usage()
-	require.InDelta(t, 50, u.Percent, 0.01, "the higher one: memory")
 	require.False(t, u.Reported)
 	known(0.25, 0.5) // memory is no cpu
 
 	s.Report(12)
 	s.Report(math.NaN())
 	u = s.Usage()
-	require.InDelta(t, 12, u.Percent, 0, "the app's word counts more")
+	require.InDelta(t, 12, u.Report, 0)
 	require.True(t, u.Reported)
 	require.InDelta(t, 0.25, u.CPU, 1e-4, "what was measured stays what it is")
 	known(0.12, 0.5)
@@ -388,7 +387,6 @@ func TestOnlyTheAppsLoadIsItsLoad(t *testing.T) {
 			u := s.Usage()
 			require.Equal(t, scope, u.Of)
 			require.InDelta(t, 1, u.CPU, 0)
-			require.Zero(t, u.Percent)
 			_, _, known := u.App()
 			require.False(t, known)
 
@@ -399,70 +397,4 @@ func TestOnlyTheAppsLoadIsItsLoad(t *testing.T) {
 			require.Zero(t, mem)
 		})
 	}
-}
-
-func TestLimits(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		files       tree
-		cpus, bytes float64
-	}{
-		"a machine": {machine(1, 1), 4, 8192 * mib},
-		"a container": {
-			with(machine(1, 1), unified(), tree{"proc/self/cgroup": "0::/\n"}, cgroupV2("sys/fs/cgroup", "150000 100000", strconv.Itoa(512*mib), 0, 0, 0)),
-			1.5, 512 * mib,
-		},
-		"more than there is": {
-			with(machine(1, 1), unified(), tree{"proc/self/cgroup": "0::/\n"}, cgroupV2("sys/fs/cgroup", "900000 100000", strconv.Itoa(512*1024*mib), 0, 0, 0)),
-			4, 8192 * mib,
-		},
-		"memory.high": {
-			with(machine(1, 1), unified(), tree{"proc/self/cgroup": "0::/\n"}, cgroupV2("sys/fs/cgroup", "max 100000", "max", 0, 0, 0),
-				tree{"sys/fs/cgroup/memory.high": strconv.Itoa(256 * mib)}),
-			4, 256 * mib,
-		},
-		"garbage": {
-			with(machine(1, 1), unified(), tree{
-				"proc/self/cgroup": "0::/../../x\nnonsense\n", "sys/fs/cgroup/cpu.max": "much", "sys/fs/cgroup/memory.max": "", "sys/fs/cgroup/cpuset.cpus.effective": "3-1",
-			}),
-			4, 8192 * mib,
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			root := t.TempDir()
-			tt.files.write(t, root)
-			got, err := load.LimitsOf(root)
-			require.NoError(t, err)
-			require.InDelta(t, tt.cpus, got.CPUs, 1e-9)
-			require.InDelta(t, tt.bytes, got.Bytes, 1)
-		})
-	}
-	_, err := load.LimitsOf(t.TempDir())
-	require.Error(t, err)
-}
-
-// TestThisMachine: the real files can be read, and this process be measured.
-func TestThisMachine(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("there is no /proc here")
-	}
-	limits, err := load.LimitsOf("")
-	require.NoError(t, err)
-	require.Positive(t, limits.CPUs)
-	require.Greater(t, limits.Bytes, float64(64*mib))
-	s := load.NewSampler(load.Config{PID: os.Getpid})
-	require.Error(t, s.Sample())
-	var sample load.Usage
-	require.Eventually(t, func() bool {
-		_ = strings.Repeat("work", 100_000)
-		require.NoError(t, s.Sample())
-		sample = s.Usage()
-		return sample.CPU > 0
-	}, 20*time.Second, 20*time.Millisecond)
-	require.Equal(t, load.App, sample.Of)
-	require.Positive(t, sample.Mem)
-	require.Less(t, sample.Mem, 1.0)
 }
