@@ -43,8 +43,8 @@ type Settlement struct {
 	Outcome Outcome
 }
 
-// SettleResult says what became of a [Settlement]. State is the task's status
-// after it, empty unless it was written now.
+// SettleResult says what became of a [Settlement]. State is the status that the
+// attempt left its task in, now or, Replayed, before; empty when Refused.
 type SettleResult struct {
 	Verdict Verdict
 	State   string
@@ -278,7 +278,7 @@ func (s *Settler) decide(ctx context.Context, batch []*settleCall) (left []*sett
 		case "settled":
 			call.done(SettleResult{Verdict: Settled, State: row.State}, nil)
 		case "replayed":
-			call.done(SettleResult{Verdict: Replayed}, nil)
+			call.done(SettleResult{Verdict: Replayed, State: row.State}, nil)
 		default:
 			call.done(SettleResult{Verdict: Refused}, nil)
 		}

@@ -376,7 +376,9 @@ func (g *Governor) settledOddly(x *execution, outcome jobs.Outcome, result jobs.
 		return
 	case result.Verdict == jobs.Replayed:
 		g.metrics.replayed.Inc()
-		return
+		if result.State == "completed" { // by the app, whatever it answered after that
+			outcome = jobs.Outcome{Kind: jobs.OutcomeComplete}
+		}
 	}
 	g.metrics.observeSettled(x, outcome.Kind, result.State)
 	log = log.With(slog.String("error", outcome.Error))

@@ -225,15 +225,19 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 
 func TestSettleWhoseAnswerWasLostIsReplayedHarmlessly(t *testing.T) {
 	t.Parallel()
-	for _, outcome := range []jobs.Outcome{
-		{Kind: jobs.OutcomeComplete},
-		{Kind: jobs.OutcomeRetry, Error: "x", Delay: time.Millisecond},
-		{Kind: jobs.OutcomeSnooze, Delay: time.Millisecond},
-		{Kind: jobs.OutcomeSnooze},
-		{Kind: jobs.OutcomeCancel, Error: "x"},
-		{Kind: jobs.OutcomeDiscard, Error: "x"},
-		{Kind: jobs.OutcomeHandBack},
+	for _, test := range []struct {
+		outcome jobs.Outcome
+		status  string
+	}{
+		{jobs.Outcome{Kind: jobs.OutcomeComplete}, "completed"},
+		{jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "x", Delay: time.Millisecond}, "retryable"},
+		{jobs.Outcome{Kind: jobs.OutcomeSnooze, Delay: time.Millisecond}, "scheduled"},
+		{jobs.Outcome{Kind: jobs.OutcomeSnooze}, "available"},
+		{jobs.Outcome{Kind: jobs.OutcomeCancel, Error: "x"}, "cancelled"},
+		{jobs.Outcome{Kind: jobs.OutcomeDiscard, Error: "x"}, "discarded"},
+		{jobs.Outcome{Kind: jobs.OutcomeHandBack}, "available"},
 	} {
+		outcome := test.outcome
 		t.Run(fmt.Sprintf("%s after %s", outcome.Kind, outcome.Delay), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
@@ -242,7 +246,7 @@ func TestSettleWhoseAnswerWasLostIsReplayedHarmlessly(t *testing.T) {
 			settler := runSettler(t, &settleDB{Querier: dbq.New(pool), loseNext: 2})
 			result, err := settler.Settle(t.Context(), jobs.Settlement{TaskID: id, Lease: lease, Outcome: outcome})
 			require.NoError(t, err)
-			require.Equal(t, jobs.Replayed, result.Verdict)
+			require.Equal(t, jobs.SettleResult{Verdict: jobs.Replayed, State: test.status}, result)
 			require.LessOrEqual(t, column[int](t, pool, id, "coalesce(cardinality(errors), 0)"), 1, "the error is on record once")
 
 			// The next attempt runs on the same worker: a late replay of the first must not touch it.

@@ -84,7 +84,7 @@ func (m *metrics) count(registerer prometheus.Registerer) {
 	m.claimed = counterOf("tasks_claimed_total", "Tasks claimed.")
 	m.polls = counterOf("polls_total", "Looks for tasks by this sidecar's own poller, while a queue is busy and for some seconds after that.")
 	m.refused = counterOf("settles_refused_total", "Outcomes that were not written because the lease was lost. Rises when work is done twice: look for sidecars that are suspended or cut off for longer than evict_after.")
-	m.replayed = counterOf("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app.")
+	m.replayed = counterOf("settles_replayed_total", "Outcomes of attempts that were settled before, by an earlier try or by the app (sched.complete). sched_tasks_settled_total counts what they came to.")
 	m.fences = counterOf("fences_total", "Times this sidecar gave up its calls because it had no contact with Postgres.")
 	m.evictions = counterOf("worker_evictions_total", "Workers that this sidecar, leading, declared dead.")
 	m.skipped = counterOf("kinds_skipped_total", "Times the app turned out to lack a kind.")
@@ -103,7 +103,7 @@ func (m *metrics) count(registerer prometheus.Registerer) {
 	for _, status := range []string{"completed", "retryable", "scheduled", "available", "cancelled", "discarded"} {
 		m.byStatus[status] = statuses.WithLabelValues(status)
 	}
-	settled := countersOf("tasks_settled_total", "Outcomes written, by outcome: complete, retry, snooze, cancel, discard, handback.", "outcome")
+	settled := countersOf("tasks_settled_total", "Attempts that ended, by outcome: complete (by sched.complete too), retry, snooze, cancel, discard, handback.", "outcome")
 	for outcome := jobs.OutcomeComplete; outcome <= jobs.OutcomeHandBack; outcome++ {
 		m.settled[outcome] = settled.WithLabelValues(outcome.String())
 	}

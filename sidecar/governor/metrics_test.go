@@ -105,6 +105,41 @@ func TestMetrics_KindsAndQueuesAreBounded(t *testing.T) {
 	require.NotZero(t, shown(t, cfg, "sched_claim_batch_size")[""].GetHistogram().GetSampleSum())
 }
 
+func TestMetrics_TasksThatTheAppCompletedCountOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	answers := map[string]jobs.Outcome{
+		"told":     {Kind: jobs.OutcomeComplete},
+		"failed":   {Kind: jobs.OutcomeRetry, Error: "after the commit"},
+		"accepted": {Kind: jobs.OutcomeAccepted},
+	}
+	cfg := config(pool, &dispatcherFunc{work: func(ctx context.Context, task *dispatch.Task) jobs.Outcome {
+		_, err := pool.Exec(ctx, `select sched.complete($1, $2)`, task.ID, task.Lease.String())
+		if err != nil {
+			return jobs.Outcome{Kind: jobs.OutcomeDiscard, Error: err.Error()}
+		}
+		return answers[task.Kind]
+	}})
+	start(t, cfg)
+	for kind := range answers {
+		enqueue(t, pool, `$1`, kind)
+	}
+	counted := func(name string) map[string]float64 {
+		values := map[string]float64{}
+		for labels, series := range shown(t, cfg, name) {
+			if value := series.GetCounter().GetValue() + float64(series.GetHistogram().GetSampleCount()); value > 0 {
+				values[labels] = value
+			}
+		}
+		return values
+	}
+	eventually(t, func() bool { return counted("sched_settles_replayed_total")[""] == 3 }, "all are known to be settled")
+	eventually(t, func() bool { return len(counted("sched_worker_pool_task_duration_seconds")) == 3 }, "each is observed")
+	require.Equal(t, map[string]float64{"complete": 3}, counted("sched_tasks_settled_total"))
+	require.Equal(t, map[string]float64{"completed": 3}, counted("sched_task_status_changes_total"))
+	require.Equal(t, map[string]float64{"accepted complete": 1, "failed complete": 1, "told complete": 1}, counted("sched_worker_pool_task_duration_seconds"))
+}
+
 func TestMetrics_NothingIsMeasuredWithoutARegisterer(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -333,6 +333,7 @@ type Querier interface {
 	//             nothing changed, ask again later
 	//   replayed  this attempt was settled before, by us or by the app: harmless
 	//   refused   the lease is lost: nothing changed
+	// With settled and replayed comes the status that the attempt left the task in.
 	//
 	// The planner takes the unnested input for a handful of rows, so it reaches the
 	// task rows through their primary key whatever it knows of the table.

@@ -403,30 +403,44 @@ logged AS (
 woken AS (
     SELECT sched.wake_queue(w.queue)::text
     FROM (SELECT DISTINCT s.queue FROM settled AS s WHERE s.state = 'available') AS w
+),
+
+judged AS (
+    SELECT i.id, i.worker_id, i.attempted_at, i.outcome, i.delay_ms, s.state AS written,
+        CASE WHEN h.attempted_at = i.attempted_at AND h.worker_id = i.worker_id THEN h.state END AS found,
+        CASE
+            WHEN s.id IS NOT NULL THEN 'settled'
+            WHEN h.id IS NULL AND EXISTS (SELECT 1 FROM sched.river_job AS j WHERE j.id = i.id) THEN 'locked'
+            WHEN h.attempted_at = i.attempted_at AND h.worker_id = i.worker_id AND (
+                h.state = 'completed'
+                OR (h.state = 'cancelled' AND i.outcome <> 'complete')
+                OR (h.state = 'discarded' AND i.outcome IN ('retry', 'discard'))
+            ) THEN 'replayed'
+            WHEN EXISTS (
+                SELECT 1 FROM sched.attempt_log AS l
+                WHERE l.task_id = i.id AND l.started_at = i.attempted_at AND l.worker_id = i.worker_id AND l.outcome = i.outcome
+            ) THEN 'replayed'
+            ELSE 'refused'
+        END AS verdict
+    FROM input AS i
+    LEFT JOIN settled AS s ON s.id = i.id AND s.attempted_at = i.attempted_at
+    LEFT JOIN held AS h ON h.id = i.id
 )
 
-SELECT i.id::bigint AS id,
-    i.worker_id::text AS worker_id,
-    i.attempted_at::timestamptz AS attempted_at,
-    coalesce(s.state::text, '')::text AS state,
+SELECT v.id::bigint AS id,
+    v.worker_id::text AS worker_id,
+    v.attempted_at::timestamptz AS attempted_at,
     CASE
-        WHEN s.id IS NOT NULL THEN 'settled'
-        WHEN h.id IS NULL AND EXISTS (SELECT 1 FROM sched.river_job AS j WHERE j.id = i.id) THEN 'locked'
-        WHEN h.attempted_at = i.attempted_at AND h.worker_id = i.worker_id AND (
-            h.state = 'completed'
-            OR (h.state = 'cancelled' AND i.outcome <> 'complete')
-            OR (h.state = 'discarded' AND i.outcome IN ('retry', 'discard'))
-        ) THEN 'replayed'
-        WHEN EXISTS (
-            SELECT 1 FROM sched.attempt_log AS l
-            WHERE l.task_id = i.id AND l.started_at = i.attempted_at AND l.worker_id = i.worker_id AND l.outcome = i.outcome
-        ) THEN 'replayed'
-        ELSE 'refused'
-    END::text AS verdict,
+        WHEN v.verdict = 'settled' THEN v.written::text
+        WHEN v.verdict <> 'replayed' THEN ''
+        WHEN v.found IN ('completed', 'cancelled', 'discarded') THEN v.found::text
+        WHEN v.outcome = 'retry' THEN 'retryable'
+        WHEN v.outcome = 'snooze' AND v.delay_ms > 0 THEN 'scheduled'
+        ELSE 'available'
+    END::text AS state,
+    v.verdict::text AS verdict,
     (SELECT count(*) FROM woken)::bigint AS wakes
-FROM input AS i
-LEFT JOIN settled AS s ON s.id = i.id AND s.attempted_at = i.attempted_at
-LEFT JOIN held AS h ON h.id = i.id
+FROM judged AS v
 `
 
 type TaskSettleParams struct {
@@ -459,6 +473,8 @@ type TaskSettleRow struct {
 //	          nothing changed, ask again later
 //	replayed  this attempt was settled before, by us or by the app: harmless
 //	refused   the lease is lost: nothing changed
+//
+// With settled and replayed comes the status that the attempt left the task in.
 //
 // The planner takes the unnested input for a handful of rows, so it reaches the
 // task rows through their primary key whatever it knows of the table.
