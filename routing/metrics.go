@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sched-sidecar/sched/internal/histogram"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
@@ -25,7 +26,7 @@ type metrics struct {
 	workers                                    *prometheus.GaugeVec
 	turnSeconds                                prometheus.Histogram
 	fleetOldest                                prometheus.Gauge
-	queueOldest                                *prometheus.GaugeVec
+	queueOldest, queuePaused                   *prometheus.GaugeVec
 	shown                                      []string // queues with series of their own
 }
 
@@ -49,14 +50,12 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red. By the leader; absent at the others.", "queue"),
 		queuePending:     vec("queue_pending", "Tasks available and due in the 50 queues with the most of them, counted up to max_pending. By the leader; absent at the others.", "queue"),
 		workers:          vec("fleet_workers", "Live workers by health: good, strained, overloaded. By the leader; absent at the others.", "health"),
-		turnSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "sched", Name: "routing_turn_seconds", Help: "Duration of the leader's routing turn.", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10),
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}),
+		turnSeconds:      prometheus.NewHistogram(histogram.Of("routing_turn_seconds", "Duration of the leader's routing turn.", prometheus.ExponentialBuckets(0.001, 2.5, 10))),
 	}
 	m.fleetOldest = gauge("fleet_oldest_available_seconds", "How long the longest waiting task has been due, of the queues with series of their own. By the leader, each 5 s; 0 at the others.")
 	m.queueOldest = vec("queue_oldest_available_seconds", "How long the longest waiting task has been due, of the 50 queues with the most waiting tasks. By the leader, each 5 s; absent at the others.", "queue")
-	registerer.MustRegister(m.fleetOldest, m.queueOldest, m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
+	m.queuePaused = vec("queue_paused", "1 while the queue is paused, of the 50 queues with the most waiting tasks. By the leader, each 5 s; absent at the others.", "queue")
+	registerer.MustRegister(m.fleetOldest, m.queueOldest, m.queuePaused, m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
 		m.assignments, m.workersAtAll, m.desiredWorkers, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
 	return m
 }
@@ -70,6 +69,7 @@ func (m *metrics) reset() {
 	m.queuePressure.Reset()
 	m.queuePending.Reset()
 	m.queueOldest.Reset()
+	m.queuePaused.Reset()
 	m.workers.Reset()
 	m.shown = nil
 }
@@ -119,11 +119,18 @@ func (m *metrics) observe(r *Router, took time.Duration) {
 	}
 }
 
-// observeOldest shows since when tasks wait. What isn't among the rows has none.
+// observeOldest shows since when tasks wait, and in which queues they have to. What
+// isn't among the rows has none.
 func (m *metrics) observeOldest(rows []dbq.RoutingOldestRow) {
 	oldest := 0.0
 	m.queueOldest.Reset()
+	m.queuePaused.Reset()
 	for _, row := range rows {
+		paused := 0.0
+		if row.Paused {
+			paused = 1
+		}
+		m.queuePaused.WithLabelValues(row.Queue).Set(paused)
 		m.queueOldest.WithLabelValues(row.Queue).Set(row.Seconds)
 		oldest = max(oldest, row.Seconds)
 	}

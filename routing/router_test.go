@@ -125,6 +125,24 @@ func TestTurnAssignsWhatLabelsMatch(t *testing.T) {
 	require.Equal(t, []string{"none lives", "both"}, append([]string{"none lives"}, l.texts(`select subject from sched.decision where what = 'unroutable'`)...))
 }
 
+func TestMetricsTellWhichQueuesArePaused(t *testing.T) {
+	t.Parallel()
+	l := setup(t)
+	l.queue("mail", `{}`, "any")
+	l.tasks("mail", 1)
+	turns := func() {
+		for range 6 {
+			l.turn()
+		}
+	}
+	turns()
+	require.InDelta(t, 0, l.metric("sched_queue_paused"), 0)
+	l.exec(`insert into sched.river_queue (name, paused_at, updated_at) values ('mail', now(), now())`)
+	turns()
+	require.InDelta(t, 1, l.metric("sched_queue_paused"), 0)
+	require.InDelta(t, 1, l.metric("sched_queue_pending"), 0)
+}
+
 func TestTurnFollowsTheFleet(t *testing.T) {
 	t.Parallel()
 	l := setup(t)

@@ -1,9 +1,9 @@
 package schedule
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sched-sidecar/sched/internal/histogram"
 )
 
 // metrics are the runner's own; see docs/metrics.md.
@@ -19,11 +19,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Namespace: "sched", Name: "schedule_turns_total",
 			Help: "Schedules that were due when this sidecar, leading, looked, by what came of it: ran, waiting (at red pressure), failed.",
 		}, []string{"outcome"}),
-		late: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "sched", Name: "schedule_lateness_seconds", Help: "From the time a schedule was due to its task.",
-			Buckets:                     []float64{0.25, 0.5, 1, 2, 5, 15, 60, 300, 900, 3600},
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}),
+		late: prometheus.NewHistogram(histogram.Of("schedule_lateness_seconds", "From the time a schedule was due to its task.",
+			[]float64{0.25, 0.5, 1, 2, 5, 15, 60, 300, 900, 3600})),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "sched", Name: "schedules_waiting", Help: "Schedules that are due and wait for pressure to fall, as this sidecar, leading, saw them last.",
 		}),

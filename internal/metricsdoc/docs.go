@@ -24,7 +24,7 @@ func sections() []section {
 	return []section{
 		{"Tasks, slots and claims", nil},
 		{"The fleet, by its leader", []string{
-			"fleet_", "queue_pressure", "queue_pending", "queue_oldest", "queues_unroutable", "tasks_unroutable", "topology_", "assignments",
+			"fleet_", "queue_pressure", "queue_pending", "queue_oldest", "queue_paused", "queues_unroutable", "tasks_unroutable", "topology_", "assignments",
 			"routing_", "worker_evictions", "tasks_rescued", "tasks_enqueued", "notifications_", "leading", "foreign_leader", "decisions_",
 		}},
 		{"Elastic slots", []string{"elastic_", "qps_"}},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sched-sidecar/sched/internal/histogram"
 	"github.com/sched-sidecar/sched/jobs"
 )
 
@@ -39,7 +40,7 @@ type metrics struct {
 	series                                               series
 }
 
-// counterOf, gaugeOf and histogramOf name what the whole package shows alike.
+// counterOf and gaugeOf name what the whole package shows alike.
 func counterOf(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sched", Name: name, Help: help})
 }
@@ -54,15 +55,6 @@ func countersOf(name, help, label string, values ...string) *prometheus.CounterV
 
 func gaugeOf(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "sched", Name: name, Help: help})
-}
-
-// histogramOf has classic buckets and, for a server that asks for them, native ones:
-// 10 % wide, at most 100 of them.
-func histogramOf(name, help string, buckets []float64) prometheus.HistogramOpts {
-	return prometheus.HistogramOpts{
-		Namespace: "sched", Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-	}
 }
 
 // secondsBuckets are 0.5 ms to 75 s.
@@ -114,11 +106,11 @@ func (m *metrics) count(registerer prometheus.Registerer) {
 // measure makes the histograms and what the leader watches.
 func (m *metrics) measure(registerer prometheus.Registerer) {
 	sizes := prometheus.ExponentialBuckets(1, 2, 11)
-	m.claimBatch = prometheus.NewHistogram(histogramOf("claim_batch_size", "Tasks that one claim got; 0 among them.", append([]float64{0}, sizes...)))
-	m.claimSeconds = prometheus.NewHistogram(histogramOf("claim_duration_seconds", "Duration of a claim, all its statements together.", secondsBuckets()))
-	m.settleBatch = prometheus.NewHistogram(histogramOf("settle_batch_size", "Outcomes written by one statement.", sizes))
-	m.settleSeconds = prometheus.NewHistogram(histogramOf("settle_duration_seconds", "Duration of a settle statement.", secondsBuckets()))
-	m.timedLateness = prometheus.NewHistogram(histogramOf("timed_task_lateness_seconds", "From the due time to the claim, of tasks that were enqueued for later, put off or retried.", secondsBuckets()))
+	m.claimBatch = prometheus.NewHistogram(histogram.Of("claim_batch_size", "Tasks that one claim got; 0 among them.", append([]float64{0}, sizes...)))
+	m.claimSeconds = prometheus.NewHistogram(histogram.Of("claim_duration_seconds", "Duration of a claim, all its statements together.", secondsBuckets()))
+	m.settleBatch = prometheus.NewHistogram(histogram.Of("settle_batch_size", "Outcomes written by one statement.", sizes))
+	m.settleSeconds = prometheus.NewHistogram(histogram.Of("settle_duration_seconds", "Duration of a settle statement.", secondsBuckets()))
+	m.timedLateness = prometheus.NewHistogram(histogram.Of("timed_task_lateness_seconds", "From the due time to the claim, of tasks that were enqueued for later, put off or retried.", secondsBuckets()))
 	m.leading = gaugeOf("leading", "1 while this sidecar leads the fleet.")
 	m.foreignLeader = gaugeOf("foreign_leader", "1 while a River client that is no sidecar leads: nobody evicts dead workers, promotes due tasks in time or assigns queues. Every sidecar shows it.")
 	m.roundTrip = gaugeOf("heartbeat_round_trip_seconds", "Duration of this sidecar's last heartbeat.")

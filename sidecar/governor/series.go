@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sched-sidecar/sched/internal/histogram"
 	"github.com/sched-sidecar/sched/jobs"
 )
 
@@ -57,11 +58,11 @@ type taskSeries struct {
 }
 
 func (s *series) register(registerer prometheus.Registerer, protocols []string) {
-	s.durations = prometheus.NewHistogramVec(histogramOf("worker_pool_task_duration_seconds",
+	s.durations = prometheus.NewHistogramVec(histogram.Of("worker_pool_task_duration_seconds",
 		"From the claim of a task until its outcome is written, which is how long it holds a slot. Beyond 50 kinds the kind is other.", secondsBuckets()), []string{"kind", "outcome"})
-	s.waits = prometheus.NewHistogramVec(histogramOf("queue_wait_seconds",
+	s.waits = prometheus.NewHistogramVec(histogram.Of("queue_wait_seconds",
 		"From the time a task was due to its claim, by the queue as enqueue names it. Beyond 50 queues it is other.", secondsBuckets()), []string{"queue"})
-	dispatched := prometheus.NewHistogramVec(histogramOf("dispatch_duration_seconds",
+	dispatched := prometheus.NewHistogramVec(histogram.Of("dispatch_duration_seconds",
 		"From the claim of a task to the app's outcome, by the protocol between sidecar and app.", secondsBuckets()), []string{"protocol", "outcome"})
 	protocol := strings.Join(protocols, ",")
 	for outcome := jobs.OutcomeComplete; outcome < outcomes; outcome++ {

@@ -27,7 +27,8 @@ func (q *Queries) LeaderForeign(ctx context.Context) (bool, error) {
 
 const routingOldest = `-- name: RoutingOldest :many
 SELECT n.queue::text AS queue,
-    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds
+    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds,
+    EXISTS (SELECT FROM sched.river_queue AS r WHERE r.name = n.queue AND r.paused_at IS NOT NULL)::boolean AS paused
 FROM unnest($1::text[]) AS n (queue)
 CROSS JOIN (VALUES (1::smallint), (2::smallint), (3::smallint), (4::smallint)) AS p (priority)
 CROSS JOIN LATERAL (
@@ -43,10 +44,11 @@ GROUP BY n.queue
 type RoutingOldestRow struct {
 	Queue   string
 	Seconds float64
+	Paused  bool
 }
 
-// Since when the longest waiting task of some queues has been due. By the leader, each
-// five seconds, for the queues that its metrics show. Four looks at an index for each.
+// Since when the longest waiting task of some queues has been due, and whether the queue
+// is paused. By the leader, each five seconds, for the queues that its metrics show. Four looks at an index for each.
 func (q *Queries) RoutingOldest(ctx context.Context, queues []string) ([]RoutingOldestRow, error) {
 	rows, err := q.db.Query(ctx, routingOldest, queues)
 	if err != nil {
@@ -56,7 +58,7 @@ func (q *Queries) RoutingOldest(ctx context.Context, queues []string) ([]Routing
 	var items []RoutingOldestRow
 	for rows.Next() {
 		var i RoutingOldestRow
-		if err := rows.Scan(&i.Queue, &i.Seconds); err != nil {
+		if err := rows.Scan(&i.Queue, &i.Seconds, &i.Paused); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -202,8 +202,8 @@ type Querier interface {
 	RoutingHealth(ctx context.Context, entries []byte) error
 	// Tells the sidecars that assignments or the topology changed.
 	RoutingNotify(ctx context.Context, version string) error
-	// Since when the longest waiting task of some queues has been due. By the leader, each
-	// five seconds, for the queues that its metrics show. Four looks at an index for each.
+	// Since when the longest waiting task of some queues has been due, and whether the queue
+	// is paused. By the leader, each five seconds, for the queues that its metrics show. Four looks at an index for each.
 	RoutingOldest(ctx context.Context, queues []string) ([]RoutingOldestRow, error)
 	// Writes what the leader found of queues, and returns whose row was written: one that
 	// somebody else has locked is passed over, and comes again in the next turn. The limit

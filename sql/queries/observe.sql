@@ -35,10 +35,11 @@ SELECT EXISTS (
 )::boolean AS foreign_leads;
 
 -- name: RoutingOldest :many
--- Since when the longest waiting task of some queues has been due. By the leader, each
--- five seconds, for the queues that its metrics show. Four looks at an index for each.
+-- Since when the longest waiting task of some queues has been due, and whether the queue
+-- is paused. By the leader, each five seconds, for the queues that its metrics show. Four looks at an index for each.
 SELECT n.queue::text AS queue,
-    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds
+    (CASE WHEN isfinite(min(t.scheduled_at)) THEN greatest(extract(EPOCH FROM clock_timestamp() - min(t.scheduled_at)), 0) ELSE 0 END)::float8 AS seconds,
+    EXISTS (SELECT FROM sched.river_queue AS r WHERE r.name = n.queue AND r.paused_at IS NOT NULL)::boolean AS paused
 FROM unnest(@queues::text[]) AS n (queue)
 CROSS JOIN (VALUES (1::smallint), (2::smallint), (3::smallint), (4::smallint)) AS p (priority)
 CROSS JOIN LATERAL (
