@@ -69,7 +69,7 @@ func (c *Console) worker(w http.ResponseWriter, r *http.Request) {
 	found := false
 	err := c.reader.read(r.Context(), func(ctx context.Context, q *dbq.Queries, now time.Time) error {
 		body.Now = now
-		rows, err := q.ConsoleWorker(ctx, id)
+		rows, err := q.WorkerList(ctx, dbq.WorkerListParams{Ended: true, ID: pgtype.Text{String: id, Valid: true}, Max: 1})
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -85,14 +85,10 @@ func (c *Console) worker(w http.ResponseWriter, r *http.Request) {
 		if body.Assignments, err = decode[assignment](rows); err != nil {
 			return err
 		}
-		rows, err = q.ConsoleTasksOfStatus(ctx, dbq.ConsoleTasksOfStatusParams{Status: "running", Worker: id, Max: detailMax, MaxLook: lookMax})
-		if err != nil {
+		if body.Running, err = firstTasks(ctx, q, filter{Status: "running", Worker: id}, detailMax); err != nil {
 			return err
 		}
-		if body.Running, err = decode[task](rows); err != nil {
-			return err
-		}
-		body.Decisions, err = q.ConsoleDecisions(ctx, dbq.ConsoleDecisionsParams{Subject: id, Max: detailMax})
+		body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{Subject: id}, detailMax)
 		return err
 	})
 	switch t := troubleOf(err); {
@@ -177,17 +173,13 @@ func readQueue(ctx context.Context, q *dbq.Queries, name string) (found bool, bo
 		return false, body, err
 	}
 	body.Assignments = sharesOf(name, all)
-	rows, err = q.ConsoleTasksOfStatus(ctx, dbq.ConsoleTasksOfStatusParams{Status: "available", Queue: name, Max: 10, MaxLook: lookMax})
-	if err != nil {
+	if body.Next, err = firstTasks(ctx, q, filter{Status: "available", Queue: name}, 10); err != nil {
 		return false, body, err
 	}
-	if body.Next, err = decode[task](rows); err != nil {
+	if body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{Subject: name}, detailMax); err != nil {
 		return false, body, err
 	}
-	if body.Decisions, err = q.ConsoleDecisions(ctx, dbq.ConsoleDecisionsParams{Subject: name, Max: detailMax}); err != nil {
-		return false, body, err
-	}
-	body.Actions, err = q.ConsoleActions(ctx, dbq.ConsoleActionsParams{ObjectType: "queue", Object: name, Max: detailMax})
+	body.Actions, err = readActions(ctx, q, newest(), recordFilter{What: "queue", Subject: name}, detailMax)
 	return true, body, err
 }
 

@@ -85,7 +85,7 @@ func TestPagesShowWhatThereIs(t *testing.T) {
 		"/console/queues/letters":                 {"75 %", "25 %", "w-two", "green → to red"},
 		"/console/tasks":                          {"mail", "render", "retryable", "2 of 25"},
 		"/console/tasks?status=retryable":         {"1 task, the soonest first", "mail"},
-		"/console/tasks?status=available":         {"1 task, in the order in which they start", "render"},
+		"/console/tasks?status=available":         {"1 task, in the order in which each queue starts them", "render"},
 		"/console/tasks?kind=mail&worker=w-one":   {"1 task, the newest first"},
 		"/console/tasks?queue=letters":            {"mail"},
 		task:                                      {"is retryable", "in order", "rescued", "w-gone", "2 of 25", "note"},

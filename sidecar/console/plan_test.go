@@ -61,13 +61,19 @@ func TestPagesReadByIndex(t *testing.T) {
 	t.Cleanup(pool.Close)
 	b := serve(t, pool)
 	for _, path := range append(pages(), "/console/tasks/77", "/console/workers/w-one", "/console/queues/mail", "/console/tasks?kind=kind_3", "/console/tasks?kind=none",
-		"/console/tasks?worker=w-one&before=5000", "/console/tasks?batch=b", "/console/tasks?status=available", "/console/tasks?status=available&queue=mail",
+		"/console/tasks?worker=w-one&before=5000", "/console/tasks?batch=b", "/console/tasks?status=available", "/console/tasks?status=available&queue=mail", "/console/tasks?status=available&kind=none",
+		"/console/tasks?status=completed&before=7.1796018111377281.0.", "/console/tasks?status=available&before=7.1796018111377281.1.default",
 		"/console/tasks?status=running", "/console/tasks?status=scheduled", "/console/tasks?status=retryable&kind=kind_3", "/console/tasks?status=completed&kind=none",
 		"/console/tasks?status=discarded", "/console/tasks?status=cancelled", "/console/tasks?status=pending") {
 		b.page(path)
 		plan := explained(t, owner, seen.taken())
 		require.NotEmpty(t, plan, path)
 		require.NotContains(t, plan, "Seq Scan on river_job", "%s:\n%s", path, plan)
+		for status, index := range map[string]string{"available": "sched_river_job_available", "completed": "river_job_state_and_finalized_at_index"} {
+			if strings.Contains(path, "status="+status) && !strings.Contains(path, "kind=") { // in its order: no more is read than a page
+				require.Contains(t, plan, "Index Scan using "+index, path)
+			}
+		}
 	}
 }
 

@@ -9,8 +9,12 @@ import (
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
-// latestMax is how many decisions the overview shows.
-const latestMax = 8
+const (
+	// latestMax is how many decisions the overview shows.
+	latestMax = 8
+	// worstMax is how many queues the overview looks at: those that need it most, by what the leader found.
+	worstMax = 50
+)
 
 type overviewBody struct {
 	Now       time.Time
@@ -18,9 +22,7 @@ type overviewBody struct {
 	Workers   []worker
 	Queues    []queue
 	Decisions []dbq.ConsoleDecisionsRow
-	Waiting   int64 // available, over the queues
-	More      bool  // a count reached its bound
-	Oldest    *float64
+	Oldest    *float64 // of these queues
 }
 
 // readOverview reads what the overview shows, within one transaction.
@@ -30,17 +32,17 @@ func readOverview(ctx context.Context, q *dbq.Queries, now time.Time) (overviewB
 	if body.Figures, err = q.ConsoleSample(ctx, dbq.ConsoleSampleParams{Since: now.Add(-2 * pollEvery), MaxCount: endedMax, MaxStarts: startsMax}); err != nil {
 		return body, err
 	}
-	queues, err := readQueues(ctx, q, now)
+	rows, err := q.QueueList(ctx, dbq.QueueListParams{WorstFirst: true, Max: worstMax, MaxCount: countMax})
 	if err != nil {
 		return body, err
 	}
-	body.Queues = queues.Queues
+	if body.Queues, err = decode[queue](rows); err != nil {
+		return body, err
+	}
 	slices.SortStableFunc(body.Queues, func(a, b queue) int { // what needs a look comes first
 		return cmp.Or(cmp.Compare(b.worry(), a.worry()), cmp.Compare(b.Available, a.Available), cmp.Compare(b.Running, a.Running))
 	})
 	for _, each := range body.Queues {
-		body.Waiting += each.Available
-		body.More = body.More || each.AvailableIsMore
 		if each.OldestSeconds != nil && (body.Oldest == nil || *each.OldestSeconds > *body.Oldest) {
 			body.Oldest = each.OldestSeconds
 		}
@@ -50,7 +52,7 @@ func readOverview(ctx context.Context, q *dbq.Queries, now time.Time) (overviewB
 		return body, err
 	}
 	body.Workers = workers.Workers
-	body.Decisions, err = q.ConsoleDecisions(ctx, dbq.ConsoleDecisionsParams{Max: latestMax})
+	body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{}, latestMax)
 	return body, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,26 +15,27 @@ import (
 
 func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// recordFilter is which records to list.
+// recordFilter is which records to list; empty fields don't filter.
 type recordFilter struct {
 	What, Subject string
-	before        int64
 }
 
-func readFilter(r *http.Request) recordFilter {
+// readFilter reads what is asked for, and where the page begins.
+func readFilter(r *http.Request) (f recordFilter, before position) {
 	query := r.URL.Query()
-	f := recordFilter{What: strings.TrimSpace(query.Get("what")), Subject: strings.TrimSpace(query.Get("subject"))}
-	if before, err := strconv.ParseInt(query.Get("before"), 10, 64); err == nil && before > 0 {
-		f.before = before
+	before, ok := parsePosition(query.Get("before"), true)
+	if !ok {
+		before = newest()
 	}
+	f = recordFilter{What: strings.TrimSpace(query.Get("what")), Subject: strings.TrimSpace(query.Get("subject"))}
 	if len(f.What) > filterMax || len(f.Subject) > filterMax || strings.ContainsRune(f.What+f.Subject, 0) {
-		return recordFilter{}
+		return recordFilter{}, newest()
 	}
-	return f
+	return f, before
 }
 
-func (f recordFilter) older(id int64) string {
-	v := url.Values{"before": {strconv.FormatInt(id, 10)}}
+func (f recordFilter) older(from position) string {
+	v := url.Values{"before": {from.String()}}
 	if f.What != "" {
 		v.Set("what", f.What)
 	}
@@ -48,6 +48,14 @@ func (f recordFilter) older(id int64) string {
 // Any reports whether anything is filtered.
 func (f recordFilter) Any() bool { return f.What != "" || f.Subject != "" }
 
+func readDecisions(ctx context.Context, q *dbq.Queries, before position, f recordFilter, most int32) ([]dbq.ConsoleDecisionsRow, error) {
+	return q.ConsoleDecisions(ctx, dbq.ConsoleDecisionsParams{BeforeAt: before.At, BeforeID: before.ID, Subject: f.Subject, What: f.What, Max: most})
+}
+
+func readActions(ctx context.Context, q *dbq.Queries, before position, f recordFilter, most int32) ([]dbq.ConsoleActionsRow, error) {
+	return q.ConsoleActions(ctx, dbq.ConsoleActionsParams{BeforeAt: before.At, BeforeID: before.ID, Object: f.Subject, ObjectType: f.What, Max: most})
+}
+
 type decisionsBody struct {
 	Now       time.Time
 	Filter    recordFilter
@@ -58,15 +66,14 @@ type decisionsBody struct {
 }
 
 func (c *Console) decisions(w http.ResponseWriter, r *http.Request) {
+	f, before := readFilter(r)
 	body := decisionsBody{
-		Filter: readFilter(r),
+		Filter: f,
 		Kinds:  []string{"assignment", "canary", "evict", "health", "pause", "pressure", "slots", "slots observed", "unroutable"},
 	}
 	err := c.reader.read(r.Context(), func(ctx context.Context, q *dbq.Queries, now time.Time) (err error) {
 		body.Now = now
-		body.Decisions, err = q.ConsoleDecisions(ctx, dbq.ConsoleDecisionsParams{
-			Before: body.Filter.before, Subject: body.Filter.Subject, What: body.Filter.What, Max: pageMax + 1,
-		})
+		body.Decisions, err = readDecisions(ctx, q, before, f, pageMax+1)
 		return err
 	})
 	if body.Trouble = troubleOf(err); body.Trouble != nil && body.Trouble.status != http.StatusOK {
@@ -75,7 +82,8 @@ func (c *Console) decisions(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(body.Decisions) > pageMax {
 		body.Decisions = body.Decisions[:pageMax]
-		body.Older = body.Filter.older(body.Decisions[pageMax-1].ID)
+		last := body.Decisions[pageMax-1]
+		body.Older = f.older(position{ID: last.ID, At: last.At})
 	}
 	c.render(w, r, http.StatusOK, "decisions", page{Title: "Decisions", Section: sectionDecisions, Body: body})
 }
@@ -90,14 +98,13 @@ type interventionsBody struct {
 }
 
 func (c *Console) interventions(w http.ResponseWriter, r *http.Request) {
+	f, before := readFilter(r)
 	body := interventionsBody{
-		Filter: readFilter(r), Kinds: []string{"canary", "kind", "queue", "schedule", "setting", "task", "worker"},
+		Filter: f, Kinds: []string{"canary", "kind", "queue", "schedule", "setting", "task", "worker"},
 	}
 	err := c.reader.read(r.Context(), func(ctx context.Context, q *dbq.Queries, now time.Time) (err error) {
 		body.Now = now
-		body.Actions, err = q.ConsoleActions(ctx, dbq.ConsoleActionsParams{
-			BeforeID: body.Filter.before, Object: body.Filter.Subject, ObjectType: body.Filter.What, Max: pageMax + 1,
-		})
+		body.Actions, err = readActions(ctx, q, before, f, pageMax+1)
 		return err
 	})
 	if body.Trouble = troubleOf(err); body.Trouble != nil && body.Trouble.status != http.StatusOK {
@@ -106,7 +113,8 @@ func (c *Console) interventions(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(body.Actions) > pageMax {
 		body.Actions = body.Actions[:pageMax]
-		body.Older = body.Filter.older(body.Actions[pageMax-1].ID)
+		last := body.Actions[pageMax-1]
+		body.Older = f.older(position{ID: last.ID, At: last.At})
 	}
 	c.render(w, r, http.StatusOK, "interventions", page{Title: "Interventions", Section: sectionInterventions, Body: body})
 }

@@ -14,13 +14,14 @@ const consoleActions = `-- name: ConsoleActions :many
 SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}')::text AS before, coalesce(a.after, '{}')::text AS after,
     a.db_user, a.application_name
 FROM sched.operator_actions AS a
-WHERE ($1::bigint = 0 OR a.id < $1::bigint)
-    AND ($2::text = '' OR a.object = $2::text) AND ($3::text = '' OR a.object_type = $3::text)
+WHERE a.at <= $1::timestamptz AND (a.at, a.id) < ($1::timestamptz, $2::bigint)
+    AND ($3::text = '' OR a.object = $3::text) AND ($4::text = '' OR a.object_type = $4::text)
 ORDER BY a.at DESC, a.id DESC
-LIMIT $4::int
+LIMIT $5::int
 `
 
 type ConsoleActionsParams struct {
+	BeforeAt   time.Time
 	BeforeID   int64
 	Object     string
 	ObjectType string
@@ -39,9 +40,10 @@ type ConsoleActionsRow struct {
 	ApplicationName string
 }
 
-// Interventions below an id, the latest first; of one object if it is named.
+// Interventions before a time and an id, the latest first; of one object if it is named.
 func (q *Queries) ConsoleActions(ctx context.Context, arg ConsoleActionsParams) ([]ConsoleActionsRow, error) {
 	rows, err := q.db.Query(ctx, consoleActions,
+		arg.BeforeAt,
 		arg.BeforeID,
 		arg.Object,
 		arg.ObjectType,
@@ -113,16 +115,18 @@ const consoleDecisions = `-- name: ConsoleDecisions :many
 SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '')::text AS from_value, coalesce(d.to_value, '')::text AS to_value,
     d.reason, d.signals::text AS signals
 FROM sched.decisions AS d
-WHERE ($1::bigint = 0 OR d.id < $1::bigint) AND ($2::text = '' OR d.subject = $2::text) AND ($3::text = '' OR d.what = $3::text)
+WHERE d.at <= $1::timestamptz AND (d.at, d.id) < ($1::timestamptz, $2::bigint)
+    AND ($3::text = '' OR d.subject = $3::text) AND ($4::text = '' OR d.what = $4::text)
 ORDER BY d.at DESC, d.id DESC
-LIMIT $4::int
+LIMIT $5::int
 `
 
 type ConsoleDecisionsParams struct {
-	Before  int64
-	Subject string
-	What    string
-	Max     int32
+	BeforeAt time.Time
+	BeforeID int64
+	Subject  string
+	What     string
+	Max      int32
 }
 
 type ConsoleDecisionsRow struct {
@@ -137,10 +141,11 @@ type ConsoleDecisionsRow struct {
 	Signals   string
 }
 
-// Decisions below an id, the latest first; of one subject if it is named.
+// Decisions before a time and an id, the latest first; of one subject if it is named.
 func (q *Queries) ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error) {
 	rows, err := q.db.Query(ctx, consoleDecisions,
-		arg.Before,
+		arg.BeforeAt,
+		arg.BeforeID,
 		arg.Subject,
 		arg.What,
 		arg.Max,
@@ -300,28 +305,32 @@ func (q *Queries) ConsoleSample(ctx context.Context, arg ConsoleSampleParams) (C
 }
 
 const consoleTasks = `-- name: ConsoleTasks :many
+
 WITH seen AS (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
-    FROM sched.task AS t
-    WHERE t.id < $5::bigint
-    ORDER BY t.id DESC
-    LIMIT $6::int
+    SELECT n.id, n.kind, n.queue, n.status, n.start_time, n.end_time, n.worker_id, n.attempt, n.max_attempts, n.priority, n.run_at, n.created_at, n.error, row_number() OVER () AS nth
+    FROM (
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+        FROM sched.task AS t
+        WHERE t.id < $5::bigint
+        ORDER BY t.id DESC
+        LIMIT $6::int
+    ) AS n
 )
 
 SELECT row_to_json(p)::json AS task
 FROM (
     (
-        SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, 0::bigint AS looked
+        SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, 0::bigint AS looked
         FROM seen AS l
         WHERE ($1::text = '' OR l.kind = $1::text) AND ($2::text = '' OR l.queue = $2::text)
             AND ($3::text = '' OR l.worker_id = $3::text)
-        ORDER BY l.id DESC
+        ORDER BY l.nth
         LIMIT $4::int
     )
     UNION ALL
-    (SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, (SELECT count(*) FROM seen) AS looked FROM seen AS l ORDER BY l.id LIMIT 1)
+    (SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
 ) AS p
-ORDER BY p.id DESC, p.looked
+ORDER BY p.looked, p.nth
 `
 
 type ConsoleTasksParams struct {
@@ -333,10 +342,11 @@ type ConsoleTasksParams struct {
 	MaxLook int32
 }
 
-// Tasks, the newest first, from below an id. Only max_look tasks are looked at, so
-// that a kind which few tasks have costs no more than one which all have. The row
-// whose looked is not 0 is the last that was looked at, whatever it is, and says how
-// many were.
+// The lists of tasks below look at max_look tasks at most, in the order of an index, so
+// that a filter which few tasks pass costs no more than one which all pass. The row whose
+// looked is not 0 is the last that was looked at, whatever it is, and says how many were:
+// the next page begins there, or after the last one shown.
+// Tasks, the newest first, from below an id.
 func (q *Queries) ConsoleTasks(ctx context.Context, arg ConsoleTasksParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, consoleTasks,
 		arg.Kind,
@@ -364,27 +374,108 @@ func (q *Queries) ConsoleTasks(ctx context.Context, arg ConsoleTasksParams) ([][
 	return items, nil
 }
 
-const consoleTasksOfBatch = `-- name: ConsoleTasksOfBatch :many
-WITH looked AS (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
-    FROM sched.task AS t
-    WHERE t.batch = $6::text
-    LIMIT $7::int
+const consoleTasksAvailable = `-- name: ConsoleTasksAvailable :many
+WITH seen AS (
+    SELECT n.id, n.kind, n.queue, n.status, n.start_time, n.end_time, n.worker_id, n.attempt, n.max_attempts, n.priority, n.run_at, n.created_at, n.error, row_number() OVER () AS nth
+    FROM (
+        SELECT j.id, j.kind, j.queue, j.state AS status, j.attempted_at AS start_time, j.finalized_at AS end_time,
+            j.attempted_by[cardinality(j.attempted_by)] AS worker_id, j.attempt, j.max_attempts, j.priority, j.scheduled_at AS run_at, j.created_at,
+            j.errors[cardinality(j.errors)] ->> 'error' AS error
+        FROM sched.river_job AS j
+        WHERE j.state = 'available' AND ($4::text = '' OR j.queue = $4::text)
+            AND (j.queue, j.priority, j.scheduled_at, j.id)
+                > ($5::text, $6::smallint, $7::timestamptz, $8::bigint)
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id
+        LIMIT $9::int
+    ) AS n
 )
 
 SELECT row_to_json(p)::json AS task
 FROM (
-    SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error
-    FROM looked AS l
-    WHERE ($1::text = '' OR l.status::text = $1::text)
-        AND ($2::text = '' OR l.kind = $2::text) AND ($3::text = '' OR l.queue = $3::text)
-        AND ($4::text = '' OR l.worker_id = $4::text)
-    ORDER BY l.id DESC
-    LIMIT $5::int
+    (
+        SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, 0::bigint AS looked
+        FROM seen AS l
+        WHERE ($1::text = '' OR l.kind = $1::text) AND ($2::text = '' OR l.worker_id = $2::text)
+        ORDER BY l.nth
+        LIMIT $3::int
+    )
+    UNION ALL
+    (SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
 ) AS p
+ORDER BY p.looked, p.nth
+`
+
+type ConsoleTasksAvailableParams struct {
+	Kind         string
+	Worker       string
+	Max          int32
+	Queue        string
+	FromQueue    string
+	FromPriority int16
+	FromAt       time.Time
+	FromID       int64
+	MaxLook      int32
+}
+
+// Available tasks, in each queue as they would start, from a place in the claim's index on.
+// The table itself is read: the view's priority is not the index's.
+func (q *Queries) ConsoleTasksAvailable(ctx context.Context, arg ConsoleTasksAvailableParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, consoleTasksAvailable,
+		arg.Kind,
+		arg.Worker,
+		arg.Max,
+		arg.Queue,
+		arg.FromQueue,
+		arg.FromPriority,
+		arg.FromAt,
+		arg.FromID,
+		arg.MaxLook,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var task []byte
+		if err := rows.Scan(&task); err != nil {
+			return nil, err
+		}
+		items = append(items, task)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const consoleTasksOfBatch = `-- name: ConsoleTasksOfBatch :many
+WITH seen AS (
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+    FROM sched.task AS t
+    WHERE ($7::text = '' OR t.batch = $7::text) AND ($7::text <> '' OR t.status = 'pending')
+    LIMIT $8::int
+)
+
+SELECT row_to_json(p)::json AS task
+FROM (
+    (
+        SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, 0::bigint AS looked
+        FROM seen AS l
+        WHERE l.id < $1::bigint AND ($2::text = '' OR l.status::text = $2::text)
+            AND ($3::text = '' OR l.kind = $3::text) AND ($4::text = '' OR l.queue = $4::text)
+            AND ($5::text = '' OR l.worker_id = $5::text)
+        ORDER BY l.id DESC
+        LIMIT $6::int
+    )
+    UNION ALL
+    (SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, (SELECT count(*) FROM seen) AS looked FROM seen AS l ORDER BY l.id LIMIT 1)
+) AS p
+ORDER BY p.looked, p.id DESC
 `
 
 type ConsoleTasksOfBatchParams struct {
+	Before  int64
 	Status  string
 	Kind    string
 	Queue   string
@@ -394,9 +485,11 @@ type ConsoleTasksOfBatchParams struct {
 	MaxLook int32
 }
 
-// Tasks of a batch, the newest first of the first max_look that its index has.
+// Tasks of a batch or, without one, pending ones, the newest first, from below an id. Their
+// indexes have no order: of more than max_look the first are looked at, and no others.
 func (q *Queries) ConsoleTasksOfBatch(ctx context.Context, arg ConsoleTasksOfBatchParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, consoleTasksOfBatch,
+		arg.Before,
 		arg.Status,
 		arg.Kind,
 		arg.Queue,
@@ -424,79 +517,80 @@ func (q *Queries) ConsoleTasksOfBatch(ctx context.Context, arg ConsoleTasksOfBat
 }
 
 const consoleTasksOfStatus = `-- name: ConsoleTasksOfStatus :many
-WITH looked AS (
-    (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
-        FROM sched.task AS t
-        WHERE t.status = $5::text::sched.river_job_state AND t.end_time IS NOT NULL
-            AND $5::text IN ('completed', 'cancelled', 'discarded')
-        ORDER BY t.end_time DESC
-        LIMIT $6::int
-    )
-    UNION ALL
-    (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
-        FROM sched.task AS t
-        WHERE t.status = $5::text::sched.river_job_state AND $5::text IN ('running', 'pending')
-        ORDER BY t.start_time DESC
-        LIMIT $6::int
-    )
-    UNION ALL
-    (
-        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
-        FROM sched.task AS t
-        WHERE t.status IN ('retryable', 'scheduled') AND t.status = $5::text::sched.river_job_state
-            AND $5::text IN ('retryable', 'scheduled')
-        ORDER BY t.run_at, t.id
-        LIMIT $6::int
-    )
-    UNION ALL
-    (
-        SELECT a.id, a.kind, a.queue, a.status, a.start_time, a.end_time, a.worker_id, a.attempt, a.max_attempts, a.priority, a.run_at, a.created_at, a.args, a.output, a.error, a.selector, a.protocol, a.batch, a.unique_key, a.headers, a.lost, a.snoozes, a.enqueued_by, a.enqueued_app, a.timeout, a.host, a.claims, a.archived
-        FROM sched.queue AS q
-        CROSS JOIN generate_series(1, 4) AS p (priority)
-        CROSS JOIN LATERAL (
-            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.args, t.output, t.error, t.selector, t.protocol, t.batch, t.unique_key, t.headers, t.lost, t.snoozes, t.enqueued_by, t.enqueued_app, t.timeout, t.host, t.claims, t.archived
+WITH seen AS (
+    SELECT n.id, n.kind, n.queue, n.status, n.start_time, n.end_time, n.worker_id, n.attempt, n.max_attempts, n.priority, n.run_at, n.created_at, n.error, row_number() OVER () AS nth
+    FROM (
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
             FROM sched.task AS t
-            WHERE t.status = 'available' AND t.queue = q.name AND t.priority = p.priority
+            WHERE t.status = $1::text::sched.river_job_state AND t.end_time IS NOT NULL
+                AND $1::text IN ('completed', 'cancelled', 'discarded')
+                AND t.end_time <= $6::timestamptz AND (t.end_time, t.id) < ($6::timestamptz, $7::bigint)
+            ORDER BY t.end_time DESC, t.id DESC
+            LIMIT $8::int
+        )
+        UNION ALL
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+            FROM sched.task AS t
+            WHERE t.status = $1::text::sched.river_job_state AND $1::text = 'running'
+                AND t.start_time <= $6::timestamptz AND (t.start_time, t.id) < ($6::timestamptz, $7::bigint)
+            ORDER BY t.start_time DESC, t.id DESC
+            LIMIT $8::int
+        )
+        UNION ALL
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+            FROM sched.task AS t
+            WHERE t.status IN ('retryable', 'scheduled') AND $1::text IN ('retryable', 'scheduled')
+                AND t.run_at >= $6::timestamptz AND (t.run_at, t.id) > ($6::timestamptz, $7::bigint)
             ORDER BY t.run_at, t.id
-            LIMIT $4::int
-        ) AS a
-        WHERE $5::text = 'available' AND ($2::text = '' OR q.name = $2::text)
-        LIMIT $6::int
-    )
+            LIMIT $8::int
+        )
+    ) AS n
 )
 
 SELECT row_to_json(p)::json AS task
 FROM (
-    SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error
-    FROM looked AS l
-    WHERE ($1::text = '' OR l.kind = $1::text) AND ($2::text = '' OR l.queue = $2::text)
-        AND ($3::text = '' OR l.worker_id = $3::text)
-    LIMIT $4::int
+    (
+        SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, 0::bigint AS looked
+        FROM seen AS l
+        WHERE l.status::text = $1::text
+            AND ($2::text = '' OR l.kind = $2::text) AND ($3::text = '' OR l.queue = $3::text)
+            AND ($4::text = '' OR l.worker_id = $4::text)
+        ORDER BY l.nth
+        LIMIT $5::int
+    )
+    UNION ALL
+    (SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error, l.nth, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
 ) AS p
+ORDER BY p.looked, p.nth
 `
 
 type ConsoleTasksOfStatusParams struct {
+	Status  string
 	Kind    string
 	Queue   string
 	Worker  string
 	Max     int32
-	Status  string
+	FromAt  time.Time
+	FromID  int64
 	MaxLook int32
 }
 
-// Tasks of a status, in the order of the index that has them: those that ended, the
-// latest end first; running ones, the latest start first; those with a time, the
-// soonest first; available ones as they would start, in a queue, or else in each of
-// the queues that are known. At most max_look of them are looked at.
+// Tasks of a status, in the order of the index that has them, from a time and an id on:
+// those that ended, the latest end first; running ones, the latest start first; those with
+// a time, the soonest first. The two statuses with a time have one index together: both
+// are looked at.
 func (q *Queries) ConsoleTasksOfStatus(ctx context.Context, arg ConsoleTasksOfStatusParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, consoleTasksOfStatus,
+		arg.Status,
 		arg.Kind,
 		arg.Queue,
 		arg.Worker,
 		arg.Max,
-		arg.Status,
+		arg.FromAt,
+		arg.FromID,
 		arg.MaxLook,
 	)
 	if err != nil {
@@ -510,36 +604,6 @@ func (q *Queries) ConsoleTasksOfStatus(ctx context.Context, arg ConsoleTasksOfSt
 			return nil, err
 		}
 		items = append(items, task)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const consoleWorker = `-- name: ConsoleWorker :many
-SELECT row_to_json(page)::json AS worker
-FROM (
-    SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.score_cpu, w.score_mem, w.score_pending, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
-    FROM sched.worker AS w
-    WHERE w.id = $1
-) AS page
-`
-
-// One worker, if it is there. As WorkerList.
-func (q *Queries) ConsoleWorker(ctx context.Context, id string) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, consoleWorker, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var worker []byte
-		if err := rows.Scan(&worker); err != nil {
-			return nil, err
-		}
-		items = append(items, worker)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -152,8 +152,19 @@ WITH listed AS MATERIALIZED (
         OR coalesce(q.base, split_part(r.name, '|', 1)) = any($2::text[])
     )
         AND ($3::text IS NULL OR coalesce(q.name, r.name) > $3::text)
-    ORDER BY coalesce(q.name, r.name)
-    LIMIT $4::int
+    ORDER BY
+        CASE WHEN $4::boolean THEN
+            CASE
+                WHEN q.unroutable IS NOT NULL THEN 0
+                WHEN f.led AND q.pressure = 'red' THEN 1
+                WHEN f.led AND q.pressure = 'yellow' THEN 2
+                ELSE 3
+            END
+        END,
+        CASE WHEN $4::boolean THEN coalesce(q.pending, 0) END DESC,
+        CASE WHEN $4::boolean THEN r.paused_at END,
+        coalesce(q.name, r.name)
+    LIMIT $5::int
 ),
 
 active AS MATERIALIZED (
@@ -239,21 +250,24 @@ ORDER BY page.name
 `
 
 type QueueListParams struct {
-	MaxCount  int32
-	Names     []string
-	AfterName pgtype.Text
-	Max       int32
+	MaxCount   int32
+	Names      []string
+	AfterName  pgtype.Text
+	WorstFirst bool
+	Max        int32
 }
 
 // Queues with what waits and runs in them. The cost is bounded: at most max_count
 // entries of the claim's index for each queue, and as many running tasks and as
-// many of those with a time; a count that reached its bound says so.
+// many of those with a time; a count that reached its bound says so. By name; of the
+// worst first those that nobody serves, then as TopQueues, and after them paused ones.
 // Materialized, since a column that is used twice would else be counted twice.
 func (q *Queries) QueueList(ctx context.Context, arg QueueListParams) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, queueList,
 		arg.MaxCount,
 		arg.Names,
 		arg.AfterName,
+		arg.WorstFirst,
 		arg.Max,
 	)
 	if err != nil {
@@ -1019,22 +1033,23 @@ SELECT row_to_json(page)::json AS worker
 FROM (
     SELECT w.id, w.client_id, w.hostname, w.pid, w.version, w.app_url, w.labels, w.queues, w.kinds, w.protocols, w.state, w.state_version, w.started_at, w.heartbeat_at, w.heartbeat_seq, w.ended_at, w.reason, w.running, w.slots, w.ceiling, w.cpu, w.mem, w.load_percent, w.rtt_ms, w.polling, w.skipped_kinds, w.holds, w.health, w.load_at, w.demand, w.arrivals, w.forecast, w.score, w.scale_out, w.elastic_reason, w.score_cpu, w.score_mem, w.score_pending, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
     FROM sched.worker AS w
-    WHERE ($1::boolean OR w.ended_at IS NULL)
+    WHERE ($1::boolean OR w.ended_at IS NULL) AND ($2::text IS NULL OR w.id = $2::text)
     ORDER BY w.ended_at DESC NULLS FIRST, w.started_at DESC, w.id
-    LIMIT $2::int
+    LIMIT $3::int
 ) AS page
 ORDER BY page.ended_at DESC NULLS FIRST, page.started_at DESC, page.id
 `
 
 type WorkerListParams struct {
 	Ended bool
+	ID    pgtype.Text
 	Max   int32
 }
 
-// Workers, the living first, then those that ended last. Alive is who has not
-// ended and has a heartbeat as recent as a living one has.
+// Workers, the living first, then those that ended last; one of them if it is named.
+// Alive is who has not ended and has a heartbeat as recent as a living one has.
 func (q *Queries) WorkerList(ctx context.Context, arg WorkerListParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, workerList, arg.Ended, arg.Max)
+	rows, err := q.db.Query(ctx, workerList, arg.Ended, arg.ID, arg.Max)
 	if err != nil {
 		return nil, err
 	}

@@ -48,11 +48,11 @@ type Querier interface {
 	CanaryWorkers(ctx context.Context, arg CanaryWorkersParams) (int64, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
-	// Interventions below an id, the latest first; of one object if it is named.
+	// Interventions before a time and an id, the latest first; of one object if it is named.
 	ConsoleActions(ctx context.Context, arg ConsoleActionsParams) ([]ConsoleActionsRow, error)
 	// How many queues each worker is assigned to, and the heaviest of them.
 	ConsoleAssignmentCounts(ctx context.Context, workers []string) ([]ConsoleAssignmentCountsRow, error)
-	// Decisions below an id, the latest first; of one subject if it is named.
+	// Decisions before a time and an id, the latest first; of one subject if it is named.
 	ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error)
 	// What the console's charts and figures show, in one row. Each second while
 	// somebody looks. The ids given out so far tell what was enqueued, rolled back or
@@ -60,20 +60,23 @@ type Querier interface {
 	// that commits are not missed, and up to max_count; waits are those of the latest
 	// max_starts attempts of each status, in the last ten seconds. -1: nobody measured it.
 	ConsoleSample(ctx context.Context, arg ConsoleSampleParams) (ConsoleSampleRow, error)
-	// Tasks, the newest first, from below an id. Only max_look tasks are looked at, so
-	// that a kind which few tasks have costs no more than one which all have. The row
-	// whose looked is not 0 is the last that was looked at, whatever it is, and says how
-	// many were.
+	// The lists of tasks below look at max_look tasks at most, in the order of an index, so
+	// that a filter which few tasks pass costs no more than one which all pass. The row whose
+	// looked is not 0 is the last that was looked at, whatever it is, and says how many were:
+	// the next page begins there, or after the last one shown.
+	// Tasks, the newest first, from below an id.
 	ConsoleTasks(ctx context.Context, arg ConsoleTasksParams) ([][]byte, error)
-	// Tasks of a batch, the newest first of the first max_look that its index has.
+	// Available tasks, in each queue as they would start, from a place in the claim's index on.
+	// The table itself is read: the view's priority is not the index's.
+	ConsoleTasksAvailable(ctx context.Context, arg ConsoleTasksAvailableParams) ([][]byte, error)
+	// Tasks of a batch or, without one, pending ones, the newest first, from below an id. Their
+	// indexes have no order: of more than max_look the first are looked at, and no others.
 	ConsoleTasksOfBatch(ctx context.Context, arg ConsoleTasksOfBatchParams) ([][]byte, error)
-	// Tasks of a status, in the order of the index that has them: those that ended, the
-	// latest end first; running ones, the latest start first; those with a time, the
-	// soonest first; available ones as they would start, in a queue, or else in each of
-	// the queues that are known. At most max_look of them are looked at.
+	// Tasks of a status, in the order of the index that has them, from a time and an id on:
+	// those that ended, the latest end first; running ones, the latest start first; those with
+	// a time, the soonest first. The two statuses with a time have one index together: both
+	// are looked at.
 	ConsoleTasksOfStatus(ctx context.Context, arg ConsoleTasksOfStatusParams) ([][]byte, error)
-	// One worker, if it is there. As WorkerList.
-	ConsoleWorker(ctx context.Context, id string) ([][]byte, error)
 	// Writes decisions, in the order they were made. Each second, if there are any.
 	DecisionInsert(ctx context.Context, arg DecisionInsertParams) error
 	// Decisions, the latest first.
@@ -150,7 +153,8 @@ type Querier interface {
 	QueueKnown(ctx context.Context, arg QueueKnownParams) ([]string, error)
 	// Queues with what waits and runs in them. The cost is bounded: at most max_count
 	// entries of the claim's index for each queue, and as many running tasks and as
-	// many of those with a time; a count that reached its bound says so.
+	// many of those with a time; a count that reached its bound says so. By name; of the
+	// worst first those that nobody serves, then as TopQueues, and after them paused ones.
 	// Materialized, since a column that is used twice would else be counted twice.
 	QueueList(ctx context.Context, arg QueueListParams) ([][]byte, error)
 	// The queues that a name stands for: the queue itself and those derived from it.
@@ -400,8 +404,8 @@ type Querier interface {
 	// when the worker went. By the leader's sweep. It begins at what runs, each row once,
 	// whatever the statistics say.
 	WorkerGone(ctx context.Context) ([]string, error)
-	// Workers, the living first, then those that ended last. Alive is who has not
-	// ended and has a heartbeat as recent as a living one has.
+	// Workers, the living first, then those that ended last; one of them if it is named.
+	// Alive is who has not ended and has a heartbeat as recent as a living one has.
 	WorkerList(ctx context.Context, arg WorkerListParams) ([][]byte, error)
 	// The load between two heartbeats. When it changed, at most once a second.
 	WorkerLoad(ctx context.Context, arg WorkerLoadParams) (int64, error)

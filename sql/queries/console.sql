@@ -68,17 +68,22 @@ FROM total AS l
 CROSS JOIN waits
 CROSS JOIN sched.fleet AS d;
 
+-- The lists of tasks below look at max_look tasks at most, in the order of an index, so
+-- that a filter which few tasks pass costs no more than one which all pass. The row whose
+-- looked is not 0 is the last that was looked at, whatever it is, and says how many were:
+-- the next page begins there, or after the last one shown.
+
 -- name: ConsoleTasks :many
--- Tasks, the newest first, from below an id. Only max_look tasks are looked at, so
--- that a kind which few tasks have costs no more than one which all have. The row
--- whose looked is not 0 is the last that was looked at, whatever it is, and says how
--- many were.
+-- Tasks, the newest first, from below an id.
 WITH seen AS (
-    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
-    FROM sched.task AS t
-    WHERE t.id < @before::bigint
-    ORDER BY t.id DESC
-    LIMIT @max_look::int
+    SELECT n.*, row_number() OVER () AS nth
+    FROM (
+        SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+        FROM sched.task AS t
+        WHERE t.id < @before::bigint
+        ORDER BY t.id DESC
+        LIMIT @max_look::int
+    ) AS n
 )
 
 SELECT row_to_json(p)::json AS task
@@ -88,106 +93,142 @@ FROM (
         FROM seen AS l
         WHERE (@kind::text = '' OR l.kind = @kind::text) AND (@queue::text = '' OR l.queue = @queue::text)
             AND (@worker::text = '' OR l.worker_id = @worker::text)
+        ORDER BY l.nth
+        LIMIT @max::int
+    )
+    UNION ALL
+    (SELECT l.*, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth;
+
+-- name: ConsoleTasksOfStatus :many
+-- Tasks of a status, in the order of the index that has them, from a time and an id on:
+-- those that ended, the latest end first; running ones, the latest start first; those with
+-- a time, the soonest first. The two statuses with a time have one index together: both
+-- are looked at.
+WITH seen AS (
+    SELECT n.*, row_number() OVER () AS nth
+    FROM (
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+            FROM sched.task AS t
+            WHERE t.status = sqlc.arg(status)::text::sched.river_job_state AND t.end_time IS NOT NULL
+                AND sqlc.arg(status)::text IN ('completed', 'cancelled', 'discarded')
+                AND t.end_time <= @from_at::timestamptz AND (t.end_time, t.id) < (@from_at::timestamptz, @from_id::bigint)
+            ORDER BY t.end_time DESC, t.id DESC
+            LIMIT @max_look::int
+        )
+        UNION ALL
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+            FROM sched.task AS t
+            WHERE t.status = sqlc.arg(status)::text::sched.river_job_state AND sqlc.arg(status)::text = 'running'
+                AND t.start_time <= @from_at::timestamptz AND (t.start_time, t.id) < (@from_at::timestamptz, @from_id::bigint)
+            ORDER BY t.start_time DESC, t.id DESC
+            LIMIT @max_look::int
+        )
+        UNION ALL
+        (
+            SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+            FROM sched.task AS t
+            WHERE t.status IN ('retryable', 'scheduled') AND sqlc.arg(status)::text IN ('retryable', 'scheduled')
+                AND t.run_at >= @from_at::timestamptz AND (t.run_at, t.id) > (@from_at::timestamptz, @from_id::bigint)
+            ORDER BY t.run_at, t.id
+            LIMIT @max_look::int
+        )
+    ) AS n
+)
+
+SELECT row_to_json(p)::json AS task
+FROM (
+    (
+        SELECT l.*, 0::bigint AS looked
+        FROM seen AS l
+        WHERE l.status::text = sqlc.arg(status)::text
+            AND (@kind::text = '' OR l.kind = @kind::text) AND (@queue::text = '' OR l.queue = @queue::text)
+            AND (@worker::text = '' OR l.worker_id = @worker::text)
+        ORDER BY l.nth
+        LIMIT @max::int
+    )
+    UNION ALL
+    (SELECT l.*, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth;
+
+-- name: ConsoleTasksAvailable :many
+-- Available tasks, in each queue as they would start, from a place in the claim's index on.
+-- The table itself is read: the view's priority is not the index's.
+WITH seen AS (
+    SELECT n.*, row_number() OVER () AS nth
+    FROM (
+        SELECT j.id, j.kind, j.queue, j.state AS status, j.attempted_at AS start_time, j.finalized_at AS end_time,
+            j.attempted_by[cardinality(j.attempted_by)] AS worker_id, j.attempt, j.max_attempts, j.priority, j.scheduled_at AS run_at, j.created_at,
+            j.errors[cardinality(j.errors)] ->> 'error' AS error
+        FROM sched.river_job AS j
+        WHERE j.state = 'available' AND (@queue::text = '' OR j.queue = @queue::text)
+            AND (j.queue, j.priority, j.scheduled_at, j.id)
+                > (@from_queue::text, @from_priority::smallint, @from_at::timestamptz, @from_id::bigint)
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id
+        LIMIT @max_look::int
+    ) AS n
+)
+
+SELECT row_to_json(p)::json AS task
+FROM (
+    (
+        SELECT l.*, 0::bigint AS looked
+        FROM seen AS l
+        WHERE (@kind::text = '' OR l.kind = @kind::text) AND (@worker::text = '' OR l.worker_id = @worker::text)
+        ORDER BY l.nth
+        LIMIT @max::int
+    )
+    UNION ALL
+    (SELECT l.*, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth;
+
+-- name: ConsoleTasksOfBatch :many
+-- Tasks of a batch or, without one, pending ones, the newest first, from below an id. Their
+-- indexes have no order: of more than max_look the first are looked at, and no others.
+WITH seen AS (
+    SELECT t.id, t.kind, t.queue, t.status, t.start_time, t.end_time, t.worker_id, t.attempt, t.max_attempts, t.priority, t.run_at, t.created_at, t.error
+    FROM sched.task AS t
+    WHERE (@batch::text = '' OR t.batch = @batch::text) AND (@batch::text <> '' OR t.status = 'pending')
+    LIMIT @max_look::int
+)
+
+SELECT row_to_json(p)::json AS task
+FROM (
+    (
+        SELECT l.*, 0::bigint AS looked
+        FROM seen AS l
+        WHERE l.id < @before::bigint AND (sqlc.arg(status)::text = '' OR l.status::text = sqlc.arg(status)::text)
+            AND (@kind::text = '' OR l.kind = @kind::text) AND (@queue::text = '' OR l.queue = @queue::text)
+            AND (@worker::text = '' OR l.worker_id = @worker::text)
         ORDER BY l.id DESC
         LIMIT @max::int
     )
     UNION ALL
     (SELECT l.*, (SELECT count(*) FROM seen) AS looked FROM seen AS l ORDER BY l.id LIMIT 1)
 ) AS p
-ORDER BY p.id DESC, p.looked;
-
--- name: ConsoleTasksOfStatus :many
--- Tasks of a status, in the order of the index that has them: those that ended, the
--- latest end first; running ones, the latest start first; those with a time, the
--- soonest first; available ones as they would start, in a queue, or else in each of
--- the queues that are known. At most max_look of them are looked at.
-WITH looked AS (
-    (
-        SELECT t.*
-        FROM sched.task AS t
-        WHERE t.status = sqlc.arg(status)::text::sched.river_job_state AND t.end_time IS NOT NULL
-            AND sqlc.arg(status)::text IN ('completed', 'cancelled', 'discarded')
-        ORDER BY t.end_time DESC
-        LIMIT @max_look::int
-    )
-    UNION ALL
-    (
-        SELECT t.*
-        FROM sched.task AS t
-        WHERE t.status = sqlc.arg(status)::text::sched.river_job_state AND sqlc.arg(status)::text IN ('running', 'pending')
-        ORDER BY t.start_time DESC
-        LIMIT @max_look::int
-    )
-    UNION ALL
-    (
-        SELECT t.*
-        FROM sched.task AS t
-        WHERE t.status IN ('retryable', 'scheduled') AND t.status = sqlc.arg(status)::text::sched.river_job_state
-            AND sqlc.arg(status)::text IN ('retryable', 'scheduled')
-        ORDER BY t.run_at, t.id
-        LIMIT @max_look::int
-    )
-    UNION ALL
-    (
-        SELECT a.*
-        FROM sched.queue AS q
-        CROSS JOIN generate_series(1, 4) AS p (priority)
-        CROSS JOIN LATERAL (
-            SELECT t.*
-            FROM sched.task AS t
-            WHERE t.status = 'available' AND t.queue = q.name AND t.priority = p.priority
-            ORDER BY t.run_at, t.id
-            LIMIT @max::int
-        ) AS a
-        WHERE sqlc.arg(status)::text = 'available' AND (@queue::text = '' OR q.name = @queue::text)
-        LIMIT @max_look::int
-    )
-)
-
-SELECT row_to_json(p)::json AS task
-FROM (
-    SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error
-    FROM looked AS l
-    WHERE (@kind::text = '' OR l.kind = @kind::text) AND (@queue::text = '' OR l.queue = @queue::text)
-        AND (@worker::text = '' OR l.worker_id = @worker::text)
-    LIMIT @max::int
-) AS p;
-
--- name: ConsoleTasksOfBatch :many
--- Tasks of a batch, the newest first of the first max_look that its index has.
-WITH looked AS (
-    SELECT t.*
-    FROM sched.task AS t
-    WHERE t.batch = @batch::text
-    LIMIT @max_look::int
-)
-
-SELECT row_to_json(p)::json AS task
-FROM (
-    SELECT l.id, l.kind, l.queue, l.status, l.start_time, l.end_time, l.worker_id, l.attempt, l.max_attempts, l.priority, l.run_at, l.created_at, l.error
-    FROM looked AS l
-    WHERE (sqlc.arg(status)::text = '' OR l.status::text = sqlc.arg(status)::text)
-        AND (@kind::text = '' OR l.kind = @kind::text) AND (@queue::text = '' OR l.queue = @queue::text)
-        AND (@worker::text = '' OR l.worker_id = @worker::text)
-    ORDER BY l.id DESC
-    LIMIT @max::int
-) AS p;
+ORDER BY p.looked, p.id DESC;
 
 -- name: ConsoleDecisions :many
--- Decisions below an id, the latest first; of one subject if it is named.
+-- Decisions before a time and an id, the latest first; of one subject if it is named.
 SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '')::text AS from_value, coalesce(d.to_value, '')::text AS to_value,
     d.reason, d.signals::text AS signals
 FROM sched.decisions AS d
-WHERE (@before::bigint = 0 OR d.id < @before::bigint) AND (@subject::text = '' OR d.subject = @subject::text) AND (@what::text = '' OR d.what = @what::text)
+WHERE d.at <= @before_at::timestamptz AND (d.at, d.id) < (@before_at::timestamptz, @before_id::bigint)
+    AND (@subject::text = '' OR d.subject = @subject::text) AND (@what::text = '' OR d.what = @what::text)
 ORDER BY d.at DESC, d.id DESC
 LIMIT @max::int;
 
 -- name: ConsoleActions :many
--- Interventions below an id, the latest first; of one object if it is named.
+-- Interventions before a time and an id, the latest first; of one object if it is named.
 SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}')::text AS before, coalesce(a.after, '{}')::text AS after,
     a.db_user, a.application_name
 FROM sched.operator_actions AS a
-WHERE (@before_id::bigint = 0 OR a.id < @before_id::bigint)
+WHERE a.at <= @before_at::timestamptz AND (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
     AND (@object::text = '' OR a.object = @object::text) AND (@object_type::text = '' OR a.object_type = @object_type::text)
 ORDER BY a.at DESC, a.id DESC
 LIMIT @max::int;
@@ -198,12 +239,3 @@ SELECT a.worker_id, count(*)::integer AS queues, ((array_agg(a.queue ORDER BY a.
 FROM sched.assignment AS a
 WHERE a.worker_id = any(@workers::text[])
 GROUP BY a.worker_id;
-
--- name: ConsoleWorker :many
--- One worker, if it is there. As WorkerList.
-SELECT row_to_json(page)::json AS worker
-FROM (
-    SELECT w.*, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
-    FROM sched.worker AS w
-    WHERE w.id = @id
-) AS page;

@@ -166,13 +166,13 @@ SELECT set_config('timezone', @zone::text, true);
 SELECT clock_timestamp()::timestamptz AS now;
 
 -- name: WorkerList :many
--- Workers, the living first, then those that ended last. Alive is who has not
--- ended and has a heartbeat as recent as a living one has.
+-- Workers, the living first, then those that ended last; one of them if it is named.
+-- Alive is who has not ended and has a heartbeat as recent as a living one has.
 SELECT row_to_json(page)::json AS worker
 FROM (
     SELECT w.*, w.ended_at IS NULL AND w.heartbeat_at > now() - interval '20 seconds' AS alive
     FROM sched.worker AS w
-    WHERE (@ended::boolean OR w.ended_at IS NULL)
+    WHERE (@ended::boolean OR w.ended_at IS NULL) AND (sqlc.narg(id)::text IS NULL OR w.id = sqlc.narg(id)::text)
     ORDER BY w.ended_at DESC NULLS FIRST, w.started_at DESC, w.id
     LIMIT @max::int
 ) AS page
@@ -210,7 +210,8 @@ WHERE EXISTS (SELECT 1 FROM sched.queue AS q WHERE q.name = wanted.name OR (NOT 
 -- name: QueueList :many
 -- Queues with what waits and runs in them. The cost is bounded: at most max_count
 -- entries of the claim's index for each queue, and as many running tasks and as
--- many of those with a time; a count that reached its bound says so.
+-- many of those with a time; a count that reached its bound says so. By name; of the
+-- worst first those that nobody serves, then as TopQueues, and after them paused ones.
 WITH listed AS MATERIALIZED (
     SELECT coalesce(q.name, r.name) AS name,
         coalesce(q.base, split_part(r.name, '|', 1)) AS base,
@@ -229,7 +230,18 @@ WITH listed AS MATERIALIZED (
         OR coalesce(q.base, split_part(r.name, '|', 1)) = any(sqlc.narg(names)::text[])
     )
         AND (sqlc.narg(after_name)::text IS NULL OR coalesce(q.name, r.name) > sqlc.narg(after_name)::text)
-    ORDER BY coalesce(q.name, r.name)
+    ORDER BY
+        CASE WHEN @worst_first::boolean THEN
+            CASE
+                WHEN q.unroutable IS NOT NULL THEN 0
+                WHEN f.led AND q.pressure = 'red' THEN 1
+                WHEN f.led AND q.pressure = 'yellow' THEN 2
+                ELSE 3
+            END
+        END,
+        CASE WHEN @worst_first::boolean THEN coalesce(q.pending, 0) END DESC,
+        CASE WHEN @worst_first::boolean THEN r.paused_at END,
+        coalesce(q.name, r.name)
     LIMIT @max::int
 ),
 
