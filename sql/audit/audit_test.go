@@ -2,6 +2,8 @@ package audit_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +199,79 @@ func TestPlans(t *testing.T) {
 			require.NotContains(t, plan, "Seq Scan on "+partition+" ", name)
 		}
 	}
+}
+
+// What narrows to almost nothing costs no more than what doesn't: with bounds of two hundred rows, no
+// question walks through all that there is in search of it.
+func TestRareFiltersAreBounded(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `SELECT sched.archive_months();
+		SET max_parallel_workers_per_gather = 0;
+		INSERT INTO sched.task_archive (id, kind, queue, status, start_time, end_time, worker_id, attempt, max_attempts, priority, run_at, created_at,
+			last_logged, args, metadata, attempted_by, tags)
+		SELECT g, 'k', 'q', (ARRAY['completed', 'discarded'])[1 + g % 2]::sched.river_job_state, now() - g * interval '1 s', now() - g * interval '1 s', 'w-' || g % 100,
+			1, 1, 1, now() - g * interval '1 s', now() - g * interval '1 s', false, '{}', '{}', '{a,b}', '{}'
+		FROM generate_series(1, 30000) AS g;
+		INSERT INTO sched.river_job (kind, queue, args, state, scheduled_at, attempted_at, attempted_by, finalized_at)
+		SELECT 'k', 'q', '{}', s, now() - g * interval '1 s', now() - g * interval '1 s', '{a,b}', CASE WHEN s = 'completed' THEN now() - g * interval '1 s' END
+		FROM generate_series(1, 6000) AS g CROSS JOIN unnest('{available,running,retryable,completed}'::sched.river_job_state[]) AS s;
+		INSERT INTO sched.queue (name, base, unroutable) VALUES ('q', 'q', 'gpu=true');
+		ANALYZE sched.task_archive, sched.river_job`)
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	small := strings.NewReplacer("LIMIT 100000", "LIMIT 200", "LIMIT 20000", "LIMIT 200", "ELSE 20000", "ELSE 200", "LIMIT 10000", "LIMIT 200", "THEN 500", "THEN 200")
+	for name, q := range questions(t) {
+		for _, p := range q.Params {
+			values := map[string]string{"since": "720h", p.Name: "none"}
+			switch {
+			case p.Type != audit.Text:
+				continue
+			case name == "unroutable":
+				values = map[string]string{p.Name: "q"}
+			case p.Name == "status":
+				values[p.Name] = "cancelled"
+			}
+			args, err := q.Bind(values, ago)
+			require.NoError(t, err)
+			var plan []byte
+			err = conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+small.Replace(q.SQL), pgx.QueryExecModeSimpleProtocol, pgx.NamedArgs(args)).Scan(&plan)
+			require.NoError(t, err, name)
+			var roots []struct{ Plan planNode }
+			require.NoError(t, json.Unmarshal(plan, &roots))
+			total, nodes := roots[0].Plan.read()
+			if total >= 12_000 {
+				t.Errorf("%s by %s reads\n%s", name, p.Name, strings.Join(nodes, "\n"))
+			}
+		}
+	}
+}
+
+// planNode is a node of a plan that ran.
+type planNode struct {
+	Type     string     `json:"Node Type"`
+	Relation string     `json:"Relation Name"`
+	Index    string     `json:"Index Name"`
+	Rows     float64    `json:"Actual Rows"`
+	Removed  float64    `json:"Rows Removed by Filter"`
+	Loops    float64    `json:"Actual Loops"`
+	Plans    []planNode `json:"Plans"`
+}
+
+// read is how many rows of tables it and those below it read, and which of them did.
+func (n planNode) read() (rows float64, nodes []string) {
+	if n.Relation != "" && n.Loops > 0 {
+		rows = (n.Rows + n.Removed) * n.Loops
+		nodes = []string{fmt.Sprintf("%s of %s %s: %.0f", n.Type, n.Relation, n.Index, rows)}
+	}
+	for _, below := range n.Plans {
+		r, names := below.read()
+		rows += r
+		nodes = append(nodes, names...)
+	}
+	return rows, nodes
 }
 
 func TestBind(t *testing.T) {

@@ -9,7 +9,7 @@
 --   kind   text     -      only this kind
 --   limit  integer  50     1 to 1000 kinds
 --
--- Bounds: the 100,000 tasks that ended last in the span.
+-- Bounds: the 100,000 tasks that ended last in the span: a kind is looked for among them.
 SELECT e.kind, count(*) AS ended,
     count(*) FILTER (WHERE e.status = 'discarded') AS discarded,
     count(*) FILTER (WHERE e.status = 'cancelled') AS cancelled,
@@ -22,10 +22,10 @@ FROM (
     FROM sched.task AS t
     WHERE t.status IN ('completed', 'cancelled', 'discarded')
         AND t.end_time >= @since::timestamptz AND t.end_time < @until::timestamptz
-        AND (@kind::text IS NULL OR t.kind = @kind::text)
     ORDER BY t.end_time DESC
     LIMIT 100000
 ) AS e
+WHERE @kind::text IS NULL OR e.kind = @kind::text
 GROUP BY e.kind
 HAVING count(*) FILTER (WHERE e.status <> 'completed') > 0
 ORDER BY discarded DESC, cancelled DESC, e.kind

@@ -12,13 +12,19 @@
 --   object  text     -      only on the one with this name or id
 --   limit   integer  100    1 to 10000 rows
 --
--- Bounds: the indexes on time, and on object and time.
+-- Bounds: the latest 100,000 in the span, or of the object in it, by the indexes on time, and on object and time. The rest of what
+-- narrows is looked for among them.
 SELECT a.at, a.db_user, a.application_name, a.action, a.object_type, a.object, a.before, a.after
-FROM sched.operator_actions AS a
-WHERE a.at >= @since::timestamptz AND a.at < @until::timestamptz
-    AND (@user::text IS NULL OR a.db_user = @user::text)
+FROM (
+    SELECT l.*
+    FROM sched.operator_actions AS l
+    WHERE l.at >= @since::timestamptz AND l.at < @until::timestamptz
+        AND (@object::text IS NULL OR l.object = @object::text)
+    ORDER BY l.at DESC
+    LIMIT 100000
+) AS a
+WHERE (@user::text IS NULL OR a.db_user = @user::text)
     AND (@action::text IS NULL OR a.action = @action::text)
     AND (@type::text IS NULL OR a.object_type = @type::text)
-    AND (@object::text IS NULL OR a.object = @object::text)
 ORDER BY a.at DESC, a.id DESC
 LIMIT @limit::integer

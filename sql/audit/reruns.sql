@@ -10,25 +10,36 @@
 --   kind   text     -      only of this kind
 --   limit  integer  100    1 to 1000 tasks
 --
--- Bounds: the archive's index of tasks that were claimed more than once; the attempts of at most limit tasks.
+-- Bounds: of the tasks that were claimed more than once, by the archive's index of them, limit; a kind is looked for among the 20,000
+-- that ended last in the span. 20,000 of each status that have not ended. The attempts of at most limit tasks.
 WITH task AS MATERIALIZED (
     (
-        SELECT t.id, t.kind, t.queue, t.status, t.claims, t.start_time, t.end_time
-        FROM sched.task AS t
-        WHERE t.claims > 1 AND t.status IN ('completed', 'cancelled', 'discarded')
-            AND t.end_time >= @since::timestamptz AND t.end_time < @until::timestamptz
-            AND (@kind::text IS NULL OR t.kind = @kind::text)
-        ORDER BY t.end_time DESC
+        SELECT e.id, e.kind, e.queue, e.status, e.claims, e.start_time, e.end_time
+        FROM (
+            SELECT t.id, t.kind, t.queue, t.status, t.claims, t.start_time, t.end_time
+            FROM sched.task AS t
+            WHERE t.claims > 1 AND t.status IN ('completed', 'cancelled', 'discarded')
+                AND t.end_time >= @since::timestamptz AND t.end_time < @until::timestamptz
+            ORDER BY t.end_time DESC
+            LIMIT CASE WHEN @kind::text IS NULL THEN @limit::integer ELSE 20000 END
+        ) AS e
+        WHERE @kind::text IS NULL OR e.kind = @kind::text
+        ORDER BY e.end_time DESC
         LIMIT @limit::integer
     )
     UNION ALL
     (
-        SELECT t.id, t.kind, t.queue, t.status, t.claims, t.start_time, t.end_time
-        FROM sched.task AS t
-        WHERE t.claims > 1 AND t.status IN ('running', 'retryable', 'scheduled', 'available')
-            AND t.start_time >= @since::timestamptz AND t.start_time < @until::timestamptz
-            AND (@kind::text IS NULL OR t.kind = @kind::text)
-        ORDER BY t.start_time DESC
+        SELECT e.id, e.kind, e.queue, s.status, e.claims, e.start_time, e.end_time
+        FROM unnest('{running,retryable,scheduled,available}'::sched.river_job_state[]) AS s (status)
+        CROSS JOIN LATERAL (
+            SELECT t.id, t.kind, t.queue, t.claims, t.start_time, t.end_time
+            FROM sched.task AS t
+            WHERE t.status = s.status AND t.start_time >= @since::timestamptz AND t.start_time < @until::timestamptz
+            ORDER BY t.start_time DESC
+            LIMIT 20000
+        ) AS e
+        WHERE e.claims > 1 AND (@kind::text IS NULL OR e.kind = @kind::text)
+        ORDER BY e.start_time DESC
         LIMIT @limit::integer
     )
 )
