@@ -104,6 +104,9 @@ func TestSQLDashboard(t *testing.T) {
 		}
 		for _, target := range panel.Targets {
 			targets++
+			if strings.Contains(target.RawSQL, "$__timeFilter") {
+				require.Regexp(t, `\$__timeFilter\(\w+\) ORDER BY \w+ DESC LIMIT \d+`, target.RawSQL, "%s: the latest of the span, whatever is filtered", panel.Title)
+			}
 			names, rows := ask(target.RawSQL)
 			require.Positive(t, rows, "%s: %s", panel.Title, expand(target.RawSQL))
 			if target.Format == "time_series" {

@@ -101,6 +101,23 @@ func TestDashboardIsWhole(t *testing.T) {
 	}
 }
 
+// The dashboard promises no traces behind its dots while the data source says nothing of where they are.
+func TestDotsLeadWhereTheDataSourceSays(t *testing.T) {
+	t.Parallel()
+	dashboard, err := os.ReadFile(dashboardFile)
+	require.NoError(t, err)
+	source, err := os.ReadFile(filepath.Join(provisioning, "datasources/sched.yml"))
+	require.NoError(t, err)
+	var file struct {
+		Datasources []struct {
+			JSONData map[string]any `yaml:"jsonData"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(source, &file))
+	require.NotContains(t, file.Datasources[0].JSONData, "exemplarTraceIdDestinations")
+	require.NotContains(t, string(dashboard), "lead to traces")
+}
+
 // What is provisioned, and what the compose file mounts, is there.
 func TestDeploymentIsWhole(t *testing.T) {
 	t.Parallel()
@@ -118,6 +135,7 @@ func TestDeploymentIsWhole(t *testing.T) {
 			Volumes     []string
 			NetworkMode string   `yaml:"network_mode"`
 			Ports       []string `yaml:"ports"`
+			Environment map[string]string
 		}
 	}
 	require.NoError(t, yaml.Unmarshal(text, &compose))
@@ -131,6 +149,9 @@ func TestDeploymentIsWhole(t *testing.T) {
 		}
 		for _, port := range service.Ports {
 			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s: %s is open to other machines", name, port)
+		}
+		if service.Environment["SCHED_ADMIN_EXPOSE"] == "true" {
+			require.GreaterOrEqual(t, len(service.Environment["SCHED_CONSOLE_TOKEN"]), 16, "%s: its console would be off", name)
 		}
 		if beside, shares := strings.CutPrefix(service.NetworkMode, "service:"); shares {
 			require.Contains(t, compose.Services, beside, name)
