@@ -153,7 +153,7 @@ func (m *metrics) observeStart(x *execution) {
 	wait := max(0, x.started.Sub(x.task.ScheduledAt).Seconds())
 	observe(x.ctx, x.series.wait, wait)
 	if x.task.ScheduledAt.After(x.task.CreatedAt) {
-		m.timedLateness.Observe(wait)
+		observe(x.ctx, m.timedLateness, wait)
 	}
 }
 
