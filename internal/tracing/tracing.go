@@ -99,8 +99,11 @@ func wanted(ctx context.Context, config Config) bool {
 	}
 }
 
-// envKey is envExporter as a key of the log.
-const envKey = "otel_traces_exporter"
+// envKey and protocolKey are envExporter and envProtocol as keys of the log.
+const (
+	envKey      = "otel_traces_exporter"
+	protocolKey = "otel_exporter_otlp_protocol"
+)
 
 func newExporter(ctx context.Context, config Config) (client sdktrace.SpanExporter, protocol string, err error) {
 	protocol = config.Getenv(envTracesProtocol)
@@ -115,7 +118,9 @@ func newExporter(ctx context.Context, config Config) (client sdktrace.SpanExport
 		client, err = otlptracehttp.New(ctx)
 		return client, protocolHTTP, err
 	default:
-		return nil, protocol, fmt.Errorf("%s: this protocol isn't known; use %s or %s", envProtocol, protocolGRPC, protocolHTTP)
+		config.Logger.WarnContext(ctx, "traces are sent by "+protocolHTTP+": this program knows it and "+protocolGRPC, slog.String(protocolKey, protocol))
+		client, err = otlptracehttp.New(ctx)
+		return client, protocolHTTP, err
 	}
 }
 

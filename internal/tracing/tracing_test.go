@@ -136,12 +136,15 @@ func TestOffUnlessAskedFor(t *testing.T) {
 	}
 }
 
-func TestUnknownProtocolIsAnError(t *testing.T) {
+func TestUnknownProtocolIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}
-	_, err := tracing.FromEnv(t.Context(), config(&written{}, func(name string) string { return env[name] }))
-	require.ErrorContains(t, err, "http/json")
-	require.ErrorContains(t, err, "use grpc or http/protobuf")
+	log := &written{}
+	p, err := tracing.FromEnv(t.Context(), config(log, func(name string) string { return env[name] }))
+	require.NoError(t, err)
+	p.Shutdown(t.Context())
+	require.Contains(t, log.String(), "otel_exporter_otlp_protocol=http/json")
+	require.Contains(t, log.String(), "sending traces")
 }
 
 // A collector that is away costs spans, a line, and no time but a bounded one at the end.
