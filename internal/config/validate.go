@@ -297,7 +297,7 @@ const (
 
 func (c *Sidecar) checkConsole() []Problem {
 	var problems []Problem
-	if n := len(c.Console.Token); n > 0 && n < minConsoleToken {
+	if n := len(strings.TrimSpace(c.Console.Token.Reveal())); c.Console.Token != "" && n < minConsoleToken {
 		problems = append(problems, c.problem("console.token", fmt.Sprintf("has fewer than %d characters", minConsoleToken), "make one: head -c 24 /dev/urandom | base64"))
 	}
 	if n := len(c.Console.Password); n > 0 && n < minConsolePassword {

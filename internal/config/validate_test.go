@@ -55,6 +55,7 @@ func TestValidate(t *testing.T) {
 		{"no command", func(c *Sidecar) { c.App.Protocol = "exec" }, "is empty, and app.protocol is exec"},
 		{"a command", func(c *Sidecar) { c.App.Protocol, c.App.Command = "exec", []string{"./work"} }, ""},
 
+		{"console token of spaces", func(c *Sidecar) { c.Console.Token = "hunter2               \n" }, "console.token = xxxxx: has fewer than 16 characters"},
 		{"console token", func(c *Sidecar) { c.Console.Token = "hunter2" }, "console.token = xxxxx: has fewer than 16 characters"},
 		{"console password", func(c *Sidecar) { c.Console.Password = "hunter2" }, "console.password = xxxxx: has fewer than 12 characters"},
 		{"console user", func(c *Sidecar) { c.Console.User = "a:b" }, "console.user = a:b: must not hold :"},

@@ -30,7 +30,8 @@ type access struct {
 }
 
 func newAccess(config Config, now func() time.Time) *access {
-	a := &access{token: config.Token, user: config.User, password: config.Password, now: now, origin: http.NewCrossOriginProtection()}
+	// What surrounds a token in a file, mostly the end of its line, can be sent in no header and is typed in no form.
+	a := &access{token: strings.TrimSpace(config.Token), user: config.User, password: config.Password, now: now, origin: http.NewCrossOriginProtection()}
 	if a.user == "" {
 		a.user = defaultUser
 	}

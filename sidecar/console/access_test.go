@@ -69,6 +69,14 @@ func TestToken(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, b.get("/console/tasks").status)
 }
 
+// A token from a file ends with the end of its line, and nobody types that.
+func TestTokenOfAFile(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *console.Config) { c.Token, c.Loopback = " "+token+"\n", false })
+	require.Equal(t, http.StatusOK, b.request(http.MethodGet, "/console/tasks", nil, http.Header{"Authorization": {"Bearer " + token}}).status)
+	require.NotContains(t, b.request(http.MethodPost, "/console/login", url.Values{"token": {token}}, nil).text("main"), "That is not the token")
+}
+
 func TestForgedSessions(t *testing.T) {
 	t.Parallel()
 	b := setup(t, withToken)
