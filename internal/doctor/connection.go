@@ -62,7 +62,7 @@ func lookAtConnection(ctx context.Context, p *patient) ([]Finding, error) {
 	var s server
 	err := p.tx.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('server_version_num')::int,
 			session_user, current_database(), pg_is_in_recovery(),
-			(SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend'),
+			(SELECT coalesce(sum(d.numbackends), 0)::int FROM pg_stat_database AS d), -- of others' sessions pg_stat_activity hides what they are
 			current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`).
 		Scan(&s.version, &s.number, &s.role, &s.database, &s.standby, &s.used, &s.limit)
 	if err != nil {

@@ -1,9 +1,13 @@
 package doctor
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
@@ -15,6 +19,23 @@ func TestConnection(t *testing.T) {
 	findings := look(t, pgtest.DSN(pool), "connection", Options{})
 	require.Contains(t, findings[0].Message, "PostgreSQL ")
 	require.Contains(t, findings[0].Message, "as role postgres")
+}
+
+// Connections of other roles count, also for a role that may not see what they do.
+func TestConnection_CountsThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	plain := asRole(t, pool, "")
+	for range 7 {
+		conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) })
+	}
+	message := look(t, plain, "connection", Options{})[0].Message
+	var used int
+	_, err := fmt.Sscanf(message[strings.LastIndex(message, ", ")+2:], "%d of", &used)
+	require.NoError(t, err, message)
+	require.GreaterOrEqual(t, used, 8)
 }
 
 func TestJudgeServer(t *testing.T) {

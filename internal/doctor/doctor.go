@@ -99,6 +99,7 @@ func checks() []check {
 		{"evictions", "no worker was evicted in the last hour", true, lookAtEvictions},
 		{"holders", "running tasks are held by live workers of this fleet", true, lookAtHolders},
 		{"overdue", "tasks whose time has come are made available", true, lookAtOverdue},
+		{"archive", "what ended moves to the archive, and what is too old leaves it", true, lookAtArchive},
 		{"queues", "every queue with waiting tasks has a worker and isn't paused", true, lookAtQueues},
 		{"routing", "a leader routes, and every queue's demands are offered by somebody", true, lookAtRouting},
 		{"pressure", "neither the fleet nor a queue is close to its limits", true, lookAtPressure},
