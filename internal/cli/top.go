@@ -19,6 +19,7 @@ const (
 	topIntervalMin = 100 * time.Millisecond
 	topIntervalMax = time.Hour
 	topLimit       = 200
+	topTimeout     = 10 * time.Second // of a look
 )
 
 // What a terminal is told before, between and after pictures: a screen of its own,
@@ -43,6 +44,7 @@ of each worker what it runs, its slots and its ceiling, the tasks a second that 
 (ARRIVE) and that it expects (EXPECT), the joint score with its parts cpu, memory and
 waiting tasks, and what decided about its slots last; and the queues with their pressure.
 What isn't measured is "-": forecasts and scores need "elastic: on" or "observe".
+While the database can't be read the last look stays, with a line that says why.
 
 With --once, or where standard output is no terminal, it is shown once. With --json there is
 an object each time, with fleet, workers and queues.`,
@@ -71,10 +73,17 @@ type topSource interface {
 }
 
 // watchTop shows the fleet again and again, until ctx ends, which is how it is meant
-// to end.
+// to end. Only a first look that fails is an error.
 func watchTop(ctx context.Context, source topSource, s *screen, once bool, interval time.Duration) (err error) {
 	terminal := s.width > 0 && !s.json
 	once = once || !terminal && !s.json
+	top, err := look(ctx, source)
+	switch {
+	case ctx.Err() != nil && !once:
+		return nil
+	case err != nil:
+		return err
+	}
 	if terminal && !once {
 		if _, err := io.WriteString(s.out, topEnter); err != nil {
 			return err
@@ -86,15 +95,8 @@ func watchTop(ctx context.Context, source topSource, s *screen, once bool, inter
 	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for {
-		top, err := source.Top(ctx, topLimit)
-		switch {
-		case ctx.Err() != nil && !once:
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := showTop(s, top, once); err != nil || once {
+	for trouble := error(nil); ; {
+		if err := showTop(s, top, trouble, once); err != nil || once {
 			return err
 		}
 		select {
@@ -102,12 +104,33 @@ func watchTop(ctx context.Context, source topSource, s *screen, once bool, inter
 			return nil
 		case <-ticker.C:
 		}
+		next, err := look(ctx, source)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if trouble = err; err == nil {
+			top = next
+		}
 	}
 }
 
-// showTop prints one look, over the one before where it goes on.
-func showTop(s *screen, top operator.Top, once bool) error {
+// look reads the fleet once.
+func look(ctx context.Context, source topSource) (operator.Top, error) {
+	ctx, cancel := context.WithTimeout(ctx, topTimeout)
+	defer cancel()
+
+	return source.Top(ctx, topLimit)
+}
+
+// showTop prints the last look, over the one before where it goes on. With trouble it
+// is an old one, and that is said.
+func showTop(s *screen, top operator.Top, trouble error, once bool) error {
 	if s.json {
+		if trouble != nil {
+			_, err := fmt.Fprintf(s.err, "not read, trying again: %s\n", clean(trouble.Error()))
+			return err
+		}
+
 		return s.object(top)
 	}
 	if once {
@@ -117,7 +140,17 @@ func showTop(s *screen, top operator.Top, once bool) error {
 	if _, err := io.WriteString(s.out, topHome); err != nil {
 		return err
 	}
-	if err := writeLines(s.out, topLines(top, width, height-1, s.color), topLineEnd); err != nil {
+	room := height - 1
+	var below []string
+	if trouble != nil {
+		line := cut(clean("not read since, trying again: "+trouble.Error()), width)
+		if s.color {
+			line = red.paint(line)
+		}
+		below = []string{line}
+		room--
+	}
+	if err := writeLines(s.out, append(topLines(top, width, room, s.color), below...), topLineEnd); err != nil {
 		return err
 	}
 	_, err := io.WriteString(s.out, topRest)

@@ -98,18 +98,22 @@ func TestTopSaysWhatIsWrong(t *testing.T) {
 	require.Equal(t, "no worker is registered: start sched-sidecar beside an app", topLines(operator.Top{}, 80, 24, false)[4])
 }
 
-// looks gives the same fleet again and again, and fails when it is told to.
+// looks gives the same fleet again and again, and fails from the look on that it is told.
 type looks struct {
-	n    int
-	fail error
+	n        int
+	fail     error
+	from, to int
 }
 
 func (l *looks) Top(ctx context.Context, _ int) (operator.Top, error) {
 	if l.n++; ctx.Err() != nil {
 		return operator.Top{}, ctx.Err()
 	}
+	if l.fail != nil && l.n >= l.from && l.n <= l.to {
+		return operator.Top{}, l.fail
+	}
 
-	return topExample(), l.fail
+	return topExample(), nil
 }
 
 func TestTopGoesOnUntilItIsEnded(t *testing.T) {
@@ -138,11 +142,33 @@ func TestTopGoesOnUntilItIsEnded(t *testing.T) {
 		require.NotContains(t, out.String(), "\x1b")
 		require.Equal(t, 1, strings.Count(out.String(), "sched top"))
 
-		// An error ends it, and the terminal is left as it was.
+		// A first look that fails ends it: nothing was ever shown.
 		out.Reset()
 		gone := errors.New("gone")
-		require.ErrorIs(t, watchTop(t.Context(), &looks{fail: gone}, &screen{out: &out, width: 80}, false, time.Second), gone)
+		require.ErrorIs(t, watchTop(t.Context(), &looks{fail: gone, to: 1}, &screen{out: &out, width: 80}, false, time.Second), gone)
+		require.Empty(t, out.String())
+
+		// A later one leaves the picture, says so, and is tried again.
+		ctx, cancel = context.WithTimeout(t.Context(), 4500*time.Millisecond)
+		defer cancel()
+		require.NoError(t, watchTop(ctx, &looks{fail: gone, from: 2, to: 3}, &screen{out: &out, width: 80}, false, time.Second))
+		pictures := strings.Split(out.String(), topHome)[1:]
+		require.Len(t, pictures, 5)
+		for i, picture := range pictures {
+			require.Contains(t, picture, "w-3f9k2m7q4t1x")
+			require.Equal(t, i == 1 || i == 2, strings.Contains(picture, "not read since, trying again: gone"), i)
+			require.LessOrEqual(t, strings.Count(picture, "\n"), 23)
+		}
 		require.True(t, strings.HasSuffix(out.String(), topLeave))
+
+		// For programs: what can't be read is no object.
+		ctx, cancel = context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		var errs strings.Builder
+		out.Reset()
+		require.NoError(t, watchTop(ctx, &looks{fail: gone, from: 2, to: 2}, &screen{out: &out, err: &errs, json: true}, false, time.Second))
+		require.Len(t, strings.Split(strings.TrimSpace(out.String()), "\n"), 3)
+		require.Equal(t, "not read, trying again: gone\n", errs.String())
 	})
 }
 

@@ -225,3 +225,15 @@ func TestConnectErrors(t *testing.T) {
 	_, err := Connect(t.Context(), "postgres://u@h:port/d")
 	require.ErrorContains(t, err, "parse the connection string")
 }
+
+func TestTopComesBackAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	o, pool := setup(t)
+	_, err := o.Top(t.Context(), 10)
+	require.NoError(t, err)
+	exec(t, pool, `SELECT pg_terminate_backend($1)`, int32(o.Conn().PgConn().PID()))
+	_, err = o.Top(t.Context(), 10)
+	require.Error(t, err)
+	_, err = o.Top(t.Context(), 10)
+	require.NoError(t, err)
+}

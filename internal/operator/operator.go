@@ -54,6 +54,19 @@ func Connect(ctx context.Context, dsn string) (*Operator, error) {
 	return &Operator{conn: conn, q: dbq.New(conn)}, nil
 }
 
+// revive opens the connection anew if it was lost.
+func (o *Operator) revive(ctx context.Context) error {
+	if !o.conn.IsClosed() {
+		return nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, o.conn.Config())
+	if err != nil {
+		return err
+	}
+	o.conn, o.q = conn, dbq.New(conn)
+	return nil
+}
+
 // Close ends the connection.
 func (o *Operator) Close(ctx context.Context) error { return o.conn.Close(ctx) }
 

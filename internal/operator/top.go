@@ -81,8 +81,12 @@ type TopQueue struct {
 }
 
 // Top reads the fleet with up to limit workers and as many queues, all as of one
-// moment. It costs a few scans of small tables, however many tasks there are.
+// moment. It costs a few scans of small tables, however many tasks there are. A
+// connection that was lost is opened anew, so that the next look may succeed.
 func (o *Operator) Top(ctx context.Context, limit int) (top Top, err error) {
+	if err := o.revive(ctx); err != nil {
+		return top, err
+	}
 	var fleet []byte
 	var workers, queues [][]byte
 	err = o.read(ctx, "reading the fleet", func(q *dbq.Queries) (err error) {
