@@ -1,7 +1,10 @@
 package see_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,6 +160,41 @@ func TestDeploymentIsWhole(t *testing.T) {
 			require.Contains(t, compose.Services, beside, name)
 		}
 	}
+}
+
+// The sidecar of the example for Kubernetes knows all that it is told.
+func TestKubernetesExample(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/kubernetes/deployment.yaml")
+	require.NoError(t, err)
+	reference, err := os.ReadFile("../../docs/config.md")
+	require.NoError(t, err)
+	kinds := map[string]bool{}
+	for documents := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var object struct {
+			Kind string
+			Spec struct {
+				Template struct {
+					Spec struct {
+						InitContainers []struct{ Env []struct{ Name string } } `yaml:"initContainers"`
+					}
+				}
+			}
+		}
+		err := documents.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		kinds[object.Kind] = true
+		for _, container := range object.Spec.Template.Spec.InitContainers {
+			require.NotEmpty(t, container.Env)
+			for _, variable := range container.Env {
+				require.Contains(t, string(reference), "`"+variable.Name+"`")
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{"Secret": true, "Deployment": true, "PodMonitor": true}, kinds)
 }
 
 // existing returns a file for a path that is one, or any file of a directory.
