@@ -9,12 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/jobs"
 	"github.com/sched-sidecar/sched/sidecar/dispatch"
 	"github.com/sched-sidecar/sched/sidecar/governor"
+	"github.com/sched-sidecar/sched/sidecar/spans"
 )
 
 // shown returns the series of a metric, by their labels' values.
@@ -153,12 +155,24 @@ func TestMetrics_TimedTasksAreLate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	cfg := config(pool, &dispatcherFunc{work: complete})
+	cfg.Spans = spans.New(sdktrace.NewTracerProvider())
 	start(t, cfg)
 	eventuallyState(t, pool, enqueue(t, pool, `'now', '{}'`), "completed")
 	eventuallyState(t, pool, enqueue(t, pool, `'later', '{}', run_at => clock_timestamp() + interval '300 milliseconds'`), "completed")
 	eventually(t, func() bool {
 		return shown(t, cfg, "sched_timed_task_lateness_seconds")[""].GetHistogram().GetSampleCount() == 1
 	}, "the timed task alone is observed")
+	for _, name := range []string{"sched_timed_task_lateness_seconds", "sched_queue_wait_seconds", "sched_dispatch_duration_seconds", "sched_worker_pool_task_duration_seconds"} {
+		exemplars := 0
+		for _, series := range shown(t, cfg, name) {
+			for _, bucket := range series.GetHistogram().GetBucket() {
+				if bucket.GetExemplar() != nil {
+					exemplars++
+				}
+			}
+		}
+		require.Positive(t, exemplars, "%s has the traces of its tasks", name)
+	}
 }
 
 func TestMetrics_LeaderShowsWhatKeepsDeadRows(t *testing.T) {
