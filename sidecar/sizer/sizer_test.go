@@ -22,6 +22,7 @@ import (
 // fake is a governor whose app takes 50 ms for a task, and a store.
 type fake struct {
 	rate  float64
+	slow  time.Duration // that a task takes, if not 50 ms
 	slots int
 	room  int // of the app; 0: any
 	load  float64
@@ -35,9 +36,10 @@ type fake struct {
 
 func (f *fake) Tally() governor.Tally {
 	slots := f.Status().Slots
-	ended := int(min(f.rate, float64(slots)*20))
-	running := float64(ended) / 20
-	return governor.Tally{Since: time.Second, Claimed: ended, Ended: ended, Held: time.Duration(ended) * 50 * time.Millisecond, Running: running, Peak: min(slots, int(running)+2)}
+	service := max(f.slow, 50*time.Millisecond)
+	ended := int(min(f.rate, float64(slots)/service.Seconds()))
+	running := float64(ended) * service.Seconds()
+	return governor.Tally{Since: time.Second, Claimed: ended, Ended: ended, Held: time.Duration(ended) * service, Running: running, Peak: min(slots, int(running)+2)}
 }
 
 func (f *fake) Status() governor.Status {
@@ -202,17 +204,17 @@ func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 func TestDemandOfNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{rate: 2, slots: 4, row: dbq.ElasticReadRow{Settings: `{}`}}
+		f := &fake{rate: 2, slow: 5 * time.Second, slots: 64, row: dbq.ElasticReadRow{Settings: `{}`}}
 		s, _ := newSizer(f, false)
 		play(t, s, 5)
-		require.InDelta(t, 0.1, f.written[len(f.written)-1].Demand.Float32, 0.01)
+		require.InDelta(t, 10, f.written[len(f.written)-1].Demand.Float32, 0.01)
 		f.rate = 0
 		play(t, s, 20)
 		require.Zero(t, f.written[len(f.written)-1].Demand.Float32)
 		n := len(f.written)
 		play(t, s, 10)
 		require.Len(t, f.written, n, "once")
-		f.rate = 1
+		f.rate, f.slots = 1, 64
 		play(t, s, 1)
 		require.Positive(t, f.written[len(f.written)-1].Demand.Float32)
 	})
