@@ -359,7 +359,7 @@ func TestEvictedWhileDraining(t *testing.T) {
 	evict(t, pool, g.Status().WorkerID)
 	eventually(t, func() bool { return g.Status().Running == 0 }, "the call is ended")
 	require.Equal(t, "available", state(t, pool, id))
-	time.Sleep(cfg.FenceAfter + cfg.HeartbeatInterval)
+	<-time.After(cfg.FenceAfter + cfg.HeartbeatInterval)
 	require.Equal(t, []string{"draining"}, g.Status().Holds)
 	require.Zero(t, counter(t, cfg, "sched_fences_total"))
 }

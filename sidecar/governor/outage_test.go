@@ -90,7 +90,7 @@ func TestFailingClaimsKeepTheirPace(t *testing.T) {
 	begun := time.Now()
 	for time.Since(begun) < 4*time.Second {
 		enqueue(t, pool, `'k'`) // each wakes it
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	// 50, 100, 200, 400 ms, then each 500 ms.
 	require.LessOrEqual(t, db.asked.Load(), int64(5+time.Since(begun)/cfg.PollInterval))

@@ -42,6 +42,7 @@ const (
 // Safe for concurrent use.
 type poller struct {
 	mu     sync.Mutex
+	epoch  time.Time // before all steps of the meters, which a clock that is set back doesn't move
 	meters map[string]*meter
 	busy   []string // names of busy queues, in no order
 	// polled are the queues for which nobody is woken because another worker polls:
@@ -55,7 +56,7 @@ type poller struct {
 }
 
 func newPoller() *poller {
-	return &poller{meters: map[string]*meter{}, polled: map[string]struct{}{}, news: make(chan struct{}, 1)}
+	return &poller{epoch: time.Now().Add(-meterEpoch), meters: map[string]*meter{}, polled: map[string]struct{}{}, news: make(chan struct{}, 1)}
 }
 
 // meter counts what happened to a queue in the last second.
@@ -69,17 +70,12 @@ type meter struct {
 
 const (
 	meterSteps = 10
+	meterEpoch = 100 * 365 * 24 * time.Hour
 	meterStep  = time.Second / meterSteps
 )
 
-// metersBegan is before all steps, which a clock that is set back doesn't move.
-var metersBegan = time.Now().Add(-100 * 365 * 24 * time.Hour)
-
-func meterStepOf(now time.Time) int64 { return int64(now.Sub(metersBegan) / meterStep) }
-
 // advance forgets what is more than a second old.
-func (m *meter) advance(now time.Time) {
-	step := meterStepOf(now)
+func (m *meter) advance(step int64) {
 	for range min(max(0, step-m.step), meterSteps) {
 		m.step++
 		m.sum -= m.counts[m.step%meterSteps]
@@ -91,16 +87,19 @@ func (m *meter) advance(now time.Time) {
 	}
 }
 
+// step is the meters' step at a time. Under mu.
+func (p *poller) step(now time.Time) int64 { return int64(now.Sub(p.epoch) / meterStep) }
+
 // count notes n tasks that were claimed from a queue.
 func (p *poller) count(now time.Time, queue string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.meters[queue]
+	m, step := p.meters[queue], p.step(now)
 	if m == nil {
-		m = &meter{step: meterStepOf(now)}
+		m = &meter{step: step}
 		p.meters[queue] = m
 	}
-	m.advance(now)
+	m.advance(step)
 	m.counts[m.step%meterSteps] += n
 	m.sum += n
 }
@@ -112,7 +111,7 @@ func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
 	defer p.mu.Unlock()
 	p.busy = p.busy[:0]
 	for name, m := range p.meters {
-		m.advance(now)
+		m.advance(p.step(now))
 		above := max(min(busyOwn, busyAll/max(workers(name), 1)), busyLeast)
 		switch {
 		case m.sum > above:
