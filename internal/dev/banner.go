@@ -52,7 +52,7 @@ func (s *server) banner(p *postgres, chosen *places) string {
 func (s *server) sayAdmin(say func(string, ...any)) {
 	addr := s.cfg.Admin.ListenAddr()
 	if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" {
-		say("  admin  on any free port, which \"sidecar ready\" says")
+		say("  admin  on any free port, which the sidecar says below: addr=…")
 		return
 	}
 	if s.cfg.Console.Enabled {

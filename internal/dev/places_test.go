@@ -94,7 +94,7 @@ func TestBannerNamesNoPortThatIsAny(t *testing.T) {
 		s.sayAdmin(func(format string, args ...any) { lines += fmt.Sprintf(format, args...) + "\n" })
 		return lines
 	}
-	require.Equal(t, "  admin  on any free port, which \"sidecar ready\" says\n", said("127.0.0.1:0"))
+	require.Equal(t, "  admin  on any free port, which the sidecar says below: addr=…\n", said("127.0.0.1:0"))
 	require.Equal(t, "  look   http://127.0.0.1:1/console/: the fleet, its queues and tasks, live\n  admin  http://127.0.0.1:1/status and /metrics\n",
 		said("127.0.0.1:1"))
 }
