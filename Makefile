@@ -34,6 +34,10 @@ RIVER_UI := test/interop/riverui
 # One apt-get at a time, here and in what the tests start (internal/apt has the same lock).
 APT_GET := DEBIAN_FRONTEND=noninteractive flock /var/cache/sched-apt.lock apt-get -o DPkg::Lock::Timeout=300
 
+# Tests of whole fleets, in processes of their own: one package at a time, and without the race detector, which sees only
+# the test's own process. `make verify` runs the main job's sidecars with it.
+FLEETS := ./test/... ./examples/...
+
 TEST_TIMEOUT ?= 8m
 TEST_FLAGS   ?=
 PKG          ?= ./...
@@ -48,9 +52,14 @@ demo: ## Close a month of 50,000 orders while half of the fleet is killed (KEEP=
 	CGO_ENABLED=0 go run -trimpath ./examples/carryover/demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: need-cgo need-postgres ## Run all tests with the race detector, on a real Postgres (PKG=./jobs TEST_FLAGS='-run Name')
+test: need-cgo need-postgres ## Run all tests on a real Postgres, with the race detector where it sees something (PKG=./jobs TEST_FLAGS='-run Name')
+ifeq ($(PKG),./...)
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $$(go list ./... | grep -vE '^$(MODULE)/(test|examples)/')
+	go test -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(FLEETS)
+	cd $(RIVER_UI) && go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+else
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
-	$(if $(filter ./...,$(PKG)),cd $(RIVER_UI) && go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...)
+endif
 
 # The race detector is C code behind cgo.
 .PHONY: need-cgo
