@@ -353,10 +353,10 @@ func (g *Governor) begin(worker string, rows []dbq.TaskClaimRow, sent, now time.
 	members := &group{members: make([]*execution, len(rows))}
 	members.left.Add(len(rows))
 	for i := range rows {
-		x := g.newExecution(worker, &rows[i], now)
+		x := g.newExecution(worker, &rows[i], sent, now)
 		x.group = members
 		members.members[i] = x
-		g.trace(x, sent)
+		g.trace(x)
 		g.running.add(x) // from here on others read it
 	}
 	empty := []byte("{}")                               // what River decodes; the real ones travel in the executions
@@ -388,7 +388,7 @@ func needsMetadata(metadata []byte) bool {
 		bytes.Contains(metadata, []byte(`"sched:headers"`)) || bytes.IndexByte(metadata, '\\') >= 0
 }
 
-func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.Time) *execution {
+func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, sent, now time.Time) *execution {
 	var meta taskMetadata
 	if needsMetadata(row.Metadata) {
 		// Foreign clients may have put anything there. What doesn't fit is left
@@ -409,11 +409,11 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, now time.T
 			Lease:     jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt},
 			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt,
 		},
-		started: now,
-		ctx:     ctx,
-		cancel:  cancel,
-		queue:   row.Queue,
-		series:  g.metrics.series.of(row.Kind, base),
+		attemptTimes: attemptTimes{asked: sent, started: now},
+		ctx:          ctx,
+		cancel:       cancel,
+		queue:        row.Queue,
+		series:       g.metrics.series.of(row.Kind, base),
 	}
 	if _, ok := g.config.Dispatcher.(dispatch.Starter); !ok {
 		x.later = make(chan jobs.Outcome, 1)

@@ -34,8 +34,8 @@ type Revoker interface {
 
 // execution is one attempt in this sidecar, from claim to settle.
 type execution struct {
-	task     dispatch.Task
-	started  time.Time
+	task dispatch.Task
+	attemptTimes
 	ctx      context.Context //nolint:containedctx // lives as long as the attempt
 	cancel   context.CancelCauseFunc
 	accepted atomic.Bool
@@ -173,9 +173,8 @@ func (g *Governor) run(x *execution) {
 }
 
 // trace begins the attempt's spans, if it is traced. Exemplars find them by its context.
-// Asked is when the claim's statement was sent.
-func (g *Governor) trace(x *execution, asked time.Time) {
-	x.spans = g.config.Spans.Begin(&x.task, asked, x.started)
+func (g *Governor) trace(x *execution) {
+	x.spans = g.config.Spans.Begin(&x.task, x.asked, x.started)
 	x.ctx = x.spans.Context(x.ctx)
 }
 
@@ -251,7 +250,7 @@ func (g *Governor) release(x *execution) {
 	}
 	x.cancel(nil)
 	g.running.remove(x)
-	g.tally.end(time.Now())
+	g.tally.end(time.Now(), &x.attemptTimes)
 	g.free(1)
 	if g.flows.unblock(x.queue) || g.more.Load() {
 		g.pilot.wake()
@@ -261,10 +260,10 @@ func (g *Governor) release(x *execution) {
 
 // note learns from an outcome what it says of the app.
 func (g *Governor) note(x *execution, outcome jobs.Outcome) {
-	ended := time.Now()
+	x.ended = time.Now()
 	x.spans.Outcome(&outcome)
-	g.metrics.observeDispatch(x, outcome.Kind, ended)
-	g.tally.outcome(ended, x.started, x.task.Deadline, &outcome)
+	g.metrics.observeDispatch(x, outcome.Kind, x.ended)
+	x.tells = g.tally.outcome(x.ended, x.task.Deadline, &outcome)
 	switch {
 	case outcome.UnknownKind:
 		g.skipKind(x)

@@ -11,8 +11,8 @@ import (
 type Tally struct {
 	Since    time.Duration
 	Claimed  int
-	Ended    int           // attempts with an outcome of the app's, but for those turned down
-	Held     time.Duration // all that those held a slot for
+	Ended    int           // attempts with an outcome of the app's, but for those turned down, whose slots are free again
+	Held     time.Duration // all that those held a slot for: from the claim's statement on until the outcome was written
 	PushBack int           // attempts that the app turned down, or took too long for
 	Running  float64       // attempts at once, on average
 	Peak     int           // attempts at once, at most
@@ -48,26 +48,42 @@ func (t *tally) begin(at time.Time) {
 	t.now.Peak = max(t.now.Peak, t.running)
 }
 
-// outcome notes what the app made of an attempt. Its slot is still taken.
-func (t *tally) outcome(at, started, deadline time.Time, outcome *jobs.Outcome) {
-	late := outcome.Kind == jobs.OutcomeRetry && !deadline.IsZero() && !at.Before(deadline)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// outcome notes what the app made of an attempt, and reports whether that tells how
+// long a task takes. Its slot is still taken.
+func (t *tally) outcome(at, deadline time.Time, outcome *jobs.Outcome) (tells bool) {
 	switch {
-	case late || outcome.PauseKind:
+	case outcome.Kind == jobs.OutcomeRetry && !deadline.IsZero() && !at.Before(deadline), outcome.PauseKind:
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.now.PushBack++
-	case outcome.Kind == jobs.OutcomeHandBack || outcome.AppDown || outcome.UnknownKind:
+		return false
 	default:
-		t.now.Ended++
-		t.now.Held += at.Sub(started)
+		return outcome.Kind != jobs.OutcomeHandBack && !outcome.AppDown && !outcome.UnknownKind
 	}
 }
 
-func (t *tally) end(at time.Time) {
+// overheadMax is what of a claim, and of writing an outcome, counts as holding a slot:
+// while Postgres is away slots are held for long, and more of them would change nothing.
+const overheadMax = 100 * time.Millisecond
+
+// end notes that a slot is free again, and of an attempt that tells how long tasks
+// take, how long it was taken.
+func (t *tally) end(at time.Time, x *attemptTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass(at)
 	t.running--
+	if x.tells {
+		t.now.Ended++
+		t.now.Held += min(x.started.Sub(x.asked), overheadMax) + x.ended.Sub(x.started) + min(at.Sub(x.ended), overheadMax)
+	}
+}
+
+// attemptTimes is when an attempt's claim was sent, when that was answered, and when
+// its outcome was known.
+type attemptTimes struct {
+	asked, started, ended time.Time
+	tells                 bool // the outcome tells how long tasks take
 }
 
 // take returns what was counted, and begins anew.
