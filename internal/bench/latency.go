@@ -26,9 +26,9 @@ func latencyProtocols() []string { return []string{protocolHTTP, protocolGRPC} }
 const (
 	rateMax        = 10000
 	durationMax    = time.Hour
-	latencyTimeout = time.Minute // of a round beyond its duration
-	latencyLeast   = 20          // tasks of a round
-	warmUp         = time.Second // in which everything is cold, the queue new, and nothing counts
+	latencyTimeout = time.Minute     // of a round beyond its duration
+	latencyLeast   = 20              // tasks of a round
+	warmUp         = 3 * time.Second // in which everything is cold, the queue new and not yet assigned, and nothing counts
 
 	latencyP50Bound = 3 // ms
 	latencyP99Bound = 10
