@@ -173,19 +173,21 @@ func (d *Dispatcher) greet(stream stream) (*session, *workerv1.Hello, error) {
 }
 
 // first receives the first frame, which has to come soon.
-func (d *Dispatcher) first(stream stream) (request *workerv1.SessionRequest, err error) {
-	received := make(chan struct{})
+func (d *Dispatcher) first(stream stream) (*workerv1.SessionRequest, error) {
+	var request *workerv1.SessionRequest
+	received := make(chan error, 1)
 	d.background.Go(func() {
-		defer close(received)
+		var err error
 		request, err = stream.Recv()
+		received <- err
 	})
 	timer := time.NewTimer(d.config.HelloTimeout)
 	defer timer.Stop()
 	select {
-	case <-received:
+	case err := <-received:
 		return request, err
 	case <-timer.C:
-		return nil, errNoHello
+		return nil, errNoHello // the call ends with the stream
 	}
 }
 
