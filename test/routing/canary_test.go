@@ -86,9 +86,12 @@ func TestCanaryThatDiesHandsOver(t *testing.T) {
 	c := newCanaries(t)
 	c.awaitStatus(c.enqueue("warm-up", queue("work")), "completed")
 	c.share("work", 100)
-	c.enqueueMany("load", "work", 20)
-	c.awaitDrained("load", fleettest.Soon)
-	require.Equal(t, 20, c.canary.count("load"), "at 100 %% all are the canary's")
+	fleettest.Eventually(t, fleettest.Soon, func() bool { // once every sidecar has read it
+		before := c.canary.count("load")
+		c.enqueueMany("load", "work", 20)
+		c.awaitDrained("load", fleettest.Soon)
+		return c.canary.count("load") == before+20
+	}, func() string { return "at 100 % not all are the canary's" })
 
 	c.process.Kill()
 	c.enqueueMany("orphan", "work", 20)
