@@ -123,6 +123,27 @@ func (r *Router) Turn(parent context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Greet assigns new queues and workers between two turns; it has the bounds of
+// [Router.Turn].
+func (r *Router) Greet(parent context.Context) error {
+	if !r.loaded {
+		return nil // the next turn reads everything
+	}
+	ctx, cancel := context.WithTimeout(parent, turnTimeout)
+	defer cancel()
+	started := time.Now()
+	if err := r.read(ctx, started); err != nil {
+		return err
+	}
+	return errors.Join(
+		r.snapshot(ctx, started),
+		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
+		r.putQueues(ctx, started),
+		within(parent, partTimeout, r.putFleet),
+		within(parent, partTimeout, r.tell),
+	)
+}
+
 // demand shows how many workers there should be.
 func (r *Router) demand(ctx context.Context) error {
 	desired, err := r.q.RoutingDemand(ctx)

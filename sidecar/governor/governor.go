@@ -124,6 +124,7 @@ type Governor struct {
 	ledAt       atomic.Pointer[time.Time] // when somebody was last seen to lead; nil: nobody was
 	policy      atomic.Pointer[routing.Policy]
 	news        chan struct{}                               // capacity 1: the policy is out of date
+	newcomers   chan struct{}                               // capacity 1: the leader is to look at a new queue or worker
 	policyEvery time.Duration                               // without news of it, while news are heard
 	retries     atomic.Pointer[map[string]jobs.RetryPolicy] // of kinds that have their own
 	foreign     foreign                                     // queue names found not to be ours
@@ -177,6 +178,7 @@ func New(config Config) (*Governor, error) {
 		registry:    routing.NewRegistry(config.Pool),
 		idle:        make(chan struct{}, 1),
 		news:        make(chan struct{}, 1),
+		newcomers:   make(chan struct{}, 1),
 		policyEvery: policyInterval,
 	}
 	g.settler = jobs.NewSettler(g.q, config.Logger)

@@ -13,6 +13,11 @@ import (
 
 const (
 	leadInterval   = time.Second
+	// newcomerPause is the least time between two turns, or looks at newcomers between
+	// them; newcomerSpread is added for each worker of the fleet, all of which read their
+	// policy after it.
+	newcomerPause  = 250 * time.Millisecond
+	newcomerSpread = time.Millisecond
 	leadTimeout    = 2 * time.Second
 	sweepEvery     = 5  // turns
 	forgetEvery    = 60 // turns
@@ -76,9 +81,46 @@ func (g *Governor) lead(ctx context.Context) {
 			g.config.Logger.WarnContext(ctx, "the leader's turn failed; trying again each second", slog.Any("error", err))
 		}
 		healthy = err == nil
-		if !sleep(ctx, max(leadInterval-time.Since(started), leadInterval/10)) {
+		if !g.greetUntil(ctx, started.Add(max(leadInterval, time.Since(started)+leadInterval/10))) {
 			return
 		}
+	}
+}
+
+// greetUntil waits for the next turn, and has newcomers assigned meanwhile. It reports
+// false when ctx ended.
+func (g *Governor) greetUntil(ctx context.Context, next time.Time) bool {
+	for {
+		pause := newcomerPause + time.Duration(g.policy.Load().Workers)*newcomerSpread
+		if !sleep(ctx, min(pause, time.Until(next))) {
+			return false
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+			return true
+		case <-g.newcomers:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return false
+		}
+		if err := errors.Join(g.registry.DiscoverQueues(ctx), g.router.Greet(ctx)); err != nil {
+			g.config.Logger.DebugContext(ctx, "newcomers are left to the next turn", slog.Any("error", err))
+		}
+	}
+}
+
+// newcomer has the leader look soon at a queue or a worker that may be new to it. It
+// never blocks.
+func (g *Governor) newcomer() {
+	if !g.leading.Load() {
+		return
+	}
+	select {
+	case g.newcomers <- struct{}{}:
+	default:
 	}
 }
 

@@ -20,6 +20,7 @@ const (
 	channelDue      = "sched.due"
 	channelTopology = "sched.topology"
 	channelConfig   = "sched.config"
+	channelWorker   = "sched.worker"
 
 	// channelProof carries a word that a listener sends itself.
 	channelProof = "sched.listening"
@@ -73,7 +74,7 @@ func (g *Governor) listenOnce(ctx context.Context) (heard bool, err error) {
 	}
 	// Only now: a pooler in transaction mode would keep these for ever, for whoever
 	// gets the server process next.
-	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue, channelTopology, channelConfig); err != nil {
+	if err := say(ctx, conn, "LISTEN", channelInsert, channelControl, channelDue, channelTopology, channelConfig, channelWorker); err != nil {
 		return false, err
 	}
 	g.listening.Store(true)
@@ -186,6 +187,7 @@ func (g *Governor) inserted(queue, worker string) {
 	g.metrics.wakeups.WithLabelValues(wakeupForeign).Inc()
 	if g.foreign.add(queue) {
 		g.outdated()
+		g.newcomer()
 	}
 }
 
@@ -203,10 +205,15 @@ func (g *Governor) notified(channel, payload string) {
 		}
 	case channelTopology:
 		g.outdated()
+	case channelWorker:
+		g.newcomer()
 	case channelConfig:
 		g.flows.reconsider() // a limit may be another now
 		g.pilot.wake()
 		g.outdated()
+		if payload == "queue" {
+			g.newcomer()
+		}
 	case channelControl:
 		var control struct {
 			Action string `json:"action"`

@@ -47,6 +47,38 @@ func TestVerifyRateLimitsAreExact(t *testing.T) {
 	}
 }
 
+// A queue that is new, and a worker that joins, are assigned within a second: from
+// the start of the transaction that inserted the first task, from the registration.
+func TestVerifyAssignedWithinASecond(t *testing.T) {
+	t.Parallel()
+	const promised = 1000 // ms
+	f := newFleet(t)
+	f.startLeader()
+	a := newApp(t, nil)
+	f.start(a, nil)
+	f.start(a, nil)
+	f.awaitLed()
+	late := func(what, query string, args ...any) {
+		t.Helper()
+		ms := one[float64](f, query, args...)
+		t.Logf("%s: %.0f ms", what, ms)
+		require.Less(t, ms, float64(promised), what)
+	}
+	for i := range 10 {
+		name := fmt.Sprintf("new-%d", i)
+		id := f.enqueue("task", queue(name))
+		f.awaitTrue(fleettest.Soon, "not assigned", "SELECT count(*) = 2 FROM sched.assignment WHERE queue = $1", name)
+		late(name, `SELECT extract(epoch FROM max(a.updated_at) - t.created_at)::float8 * 1000 FROM sched.assignment a, sched.river_job t
+			WHERE a.queue = $1 AND t.id = $2 GROUP BY t.created_at`, name, id)
+	}
+	for range 3 {
+		joined := f.start(a, nil).Worker(t, f.db)
+		f.awaitTrue(fleettest.Soon, "not assigned", "SELECT count(*) >= 10 FROM sched.assignment WHERE worker_id = $1", joined)
+		late(joined, `SELECT extract(epoch FROM max(a.updated_at) - w.started_at)::float8 * 1000 FROM sched.assignment a JOIN sched.worker w ON w.id = a.worker_id
+			WHERE w.id = $1 GROUP BY w.started_at`, joined)
+	}
+}
+
 // The whole of it with the timing that ships: a killed sidecar under max_running.
 func TestVerifyMaxRunningThroughAnEviction(t *testing.T) {
 	t.Parallel()
