@@ -213,11 +213,18 @@ func (c *Controller) look(now time.Time, s Sample, d *Decision) {
 	if d.Demand = min(d.Demand, math.MaxInt32/4); d.Demand < nothing {
 		d.Demand = 0
 	}
-	d.Want = int(math.Ceil(d.Demand + staffing*math.Sqrt(d.Demand)))
+	d.Want = staffed(d.Demand)
 	d.Score = c.weights.Joint(s.CPU, s.Mem, s.Waiting)
 	d.ScaleOut = d.Score.Total > c.settings.Threshold && !headroom(s)
-	c.remember(now, d.Want)
+	keep := d.Want
+	if c.service > 0 { // what a backlog asks for is of use as long as that is there, and no longer
+		keep = min(keep, staffed(d.Forecast*c.service))
+	}
+	c.remember(now, keep)
 }
+
+// staffed is how many slots there should be for a demand, with a reserve.
+func staffed(demand float64) int { return int(math.Ceil(demand + staffing*math.Sqrt(demand))) }
 
 // remember keeps the wants of the cooldown.
 func (c *Controller) remember(now time.Time, slots int) {

@@ -44,7 +44,7 @@ func (c *Controller) choose(now time.Time, dt float64, s Sample, d Decision, lea
 	if joint || d.Want > s.Slots {
 		return c.grow(now, s, d, joint)
 	}
-	return c.shrink(now, s, least)
+	return c.shrink(now, s, d.Want, least)
 }
 
 // pushedBack takes slots away by the share of attempts that the app turned down.
@@ -106,13 +106,13 @@ func (c *Controller) grow(now time.Time, s Sample, d Decision, joint bool) (int,
 
 // shrink gives up an eighth of the slots at a time when fewer were enough for the
 // whole cooldown. A tenth more than enough is left alone.
-func (c *Controller) shrink(now time.Time, s Sample, least int) (int, Reason, string) {
-	target := max(c.most(), least)
+func (c *Controller) shrink(now time.Time, s Sample, want, least int) (int, Reason, string) {
+	target := max(c.most(), want, least)
 	switch {
 	case s.Slots < least:
 		return least, ReasonDemand, "at least that many"
 	case s.Slots-target <= s.Slots/10 && (target > least || s.Slots == least):
-		if latest := max(c.wants[len(c.wants)-1].slots, least); target-latest > s.Slots/10 {
+		if latest := max(want, least); target-latest > s.Slots/10 {
 			return s.Slots, ReasonCooldown, fmt.Sprintf("%d would do now", latest)
 		}
 		return s.Slots, ReasonHold, ""

@@ -194,7 +194,7 @@ func TestSentinels(t *testing.T) {
 
 	const unknown = 1 << 40
 	eachFamily(t, func(t *testing.T, pool *pgxpool.Pool, h handle) {
-		_, err := pool.Exec(t.Context(), "update sched.setting set value = case key when 'max_args_bytes' then '100'::jsonb else '2' end where key in ('max_args_bytes', 'max_enqueue_many')")
+		_, err := pool.Exec(t.Context(), "update sched.setting set value = case key when 'max_args_bytes' then '8192'::jsonb else '2' end where key in ('max_args_bytes', 'max_enqueue_many')")
 		require.NoError(t, err)
 
 		enqueue := func(args jobs.Args, opts ...jobs.Option) func() error {
@@ -232,7 +232,7 @@ func TestSentinels(t *testing.T) {
 		_, err = jobs.Cancel(t.Context(), h.db, ended)
 		require.NoError(t, err)
 		require.NoError(t, enqueue(note{}, jobs.UniqueKey("taken"))())
-		big := note{Text: strings.Repeat("x", 200)}
+		big := note{Text: strings.Repeat("x", 8192)}
 		other := jobs.Lease{WorkerID: "w-zzzzzzzzzzzz", AttemptedAt: lease.AttemptedAt}
 
 		for name, tc := range map[string]struct {

@@ -1,5 +1,5 @@
--- Locking: ACCESS EXCLUSIVE on queue, kind, worker and setting for catalog changes only: each new column is NULL or has a
--- constant default (no rewrite); the checks read the few rows there are. All four at once and in the order
+-- Locking: ACCESS EXCLUSIVE on queue, kind, worker and setting for catalog changes: each new column is NULL or has a
+-- constant default, but for queue.direct, which has the table written anew, and the checks read their rows: ten thousand at most. All four at once and in the order
 -- in which an enqueue takes them, or the two would wait for each other. New tables lock nothing. The program gives up after a
 -- moment and asks again (see locks.go).
 --
@@ -28,6 +28,11 @@ ALTER TABLE sched.queue
     ADD COLUMN wake text[],
     ADD COLUMN unroutable text,
     ADD COLUMN state_at timestamptz;
+ALTER TABLE sched.queue
+    ADD COLUMN direct boolean NOT NULL GENERATED ALWAYS AS (
+        coalesce(cardinality(wake) = 0, false) AND (pressure = 'green' OR admission = 'accept')
+        AND name = base AND char_length(name) <= 100 AND name COLLATE "C" ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'
+    ) STORED;
 ALTER TABLE sched.queue SET (fillfactor = 50);
 COMMENT ON COLUMN sched.queue.strategy IS 'How work spreads over its workers: least_loaded (the lowest running / ceiling first) or round_robin (each in turn).';
 COMMENT ON COLUMN sched.queue.admission IS 'What enqueue does under pressure: accept; delay (yellow 0.5 s, red 2 s); or reject (at red, SQLSTATE SC429).';
@@ -45,6 +50,7 @@ COMMENT ON COLUMN sched.queue.free_slots IS 'Sum of their free slots.';
 COMMENT ON COLUMN sched.queue.wake IS 'Whom an enqueue wakes: one of these workers. Empty: nobody, since a worker polls by itself or all are full. NULL: not known, so everybody.';
 COMMENT ON COLUMN sched.queue.unroutable IS 'The pair (or protocol) that no live worker offers. NULL: somebody serves it, or nobody lives.';
 COMMENT ON COLUMN sched.queue.state_at IS 'When the leader last changed these columns.';
+COMMENT ON COLUMN sched.queue.direct IS 'An enqueue into it has nothing to look at but this: its door is open, nobody has to be woken, and its name is one that enqueue takes.';
 
 ALTER TABLE sched.kind
     ADD COLUMN rate real CONSTRAINT kind_rate_check CHECK (rate >= 0.001 AND rate <= 1000000),
@@ -260,12 +266,41 @@ ALTER TABLE sched.setting ADD CONSTRAINT setting_routing_fits CHECK (
     END
 );
 
+-- Up to here enqueue takes args without a look at the setting.
+ALTER TABLE sched.setting DROP CONSTRAINT setting_value_fits;
+UPDATE sched.setting AS s
+SET description = 'Largest args of a task and largest output of sched.complete, in bytes of JSON text (8192 to 267386880).',
+    value = to_jsonb(greatest(s.value::text::integer, 8192))
+WHERE s.key = 'max_args_bytes';
+ALTER TABLE sched.setting ADD CONSTRAINT setting_value_fits CHECK (
+    CASE key
+        WHEN 'notify' THEN jsonb_typeof(value) = 'boolean'
+        WHEN 'max_args_bytes' THEN jsonb_typeof(value) = 'number' AND value::text ~ '^[0-9]{1,9}$' AND value::text::integer BETWEEN 8192 AND 267386880
+        WHEN 'max_enqueue_many' THEN jsonb_typeof(value) = 'number' AND value::text ~ '^[0-9]{1,7}$' AND value::text::integer BETWEEN 1 AND 1000000
+        ELSE true
+    END
+);
+COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
+
 REVOKE ALL ON ALL TABLES IN SCHEMA sched FROM PUBLIC;
 
 -- +goose Down
 
 LOCK TABLE sched.setting, sched.kind, sched.queue, sched.worker IN ACCESS EXCLUSIVE MODE;
 
+ALTER TABLE sched.setting DROP CONSTRAINT setting_value_fits;
+ALTER TABLE sched.setting ADD CONSTRAINT setting_value_fits CHECK (
+    CASE key
+        WHEN 'notify' THEN jsonb_typeof(value) = 'boolean'
+        WHEN 'max_args_bytes' THEN jsonb_typeof(value) = 'number' AND value::text ~ '^[0-9]{1,9}$' AND value::text::integer BETWEEN 2 AND 267386880
+        WHEN 'max_enqueue_many' THEN jsonb_typeof(value) = 'number' AND value::text ~ '^[0-9]{1,7}$' AND value::text::integer BETWEEN 1 AND 1000000
+        ELSE true
+    END
+);
+COMMENT ON CONSTRAINT setting_value_fits ON sched.setting IS 'A value that enqueue could not read would stop every enqueue.';
+UPDATE sched.setting AS s
+SET description = 'Largest args of a task and largest output of sched.complete, in bytes of JSON text (2 to 267386880).'
+WHERE s.key = 'max_args_bytes';
 ALTER TABLE sched.setting DROP CONSTRAINT setting_routing_fits;
 DROP TABLE sched.operator_action;
 DROP TABLE sched.decision;
@@ -279,6 +314,6 @@ ALTER TABLE sched.worker DROP COLUMN load_at, DROP COLUMN health;
 ALTER TABLE sched.kind DROP COLUMN burst, DROP COLUMN rate;
 ALTER TABLE sched.queue RESET (fillfactor);
 ALTER TABLE sched.queue
-    DROP COLUMN state_at, DROP COLUMN unroutable, DROP COLUMN wake, DROP COLUMN free_slots, DROP COLUMN weight_total,
+    DROP COLUMN direct, DROP COLUMN state_at, DROP COLUMN unroutable, DROP COLUMN wake, DROP COLUMN free_slots, DROP COLUMN weight_total,
     DROP COLUMN workers, DROP COLUMN load, DROP COLUMN pending, DROP COLUMN pressure_reason, DROP COLUMN pressure,
     DROP COLUMN burst, DROP COLUMN rate, DROP COLUMN max_running, DROP COLUMN max_pending, DROP COLUMN admission, DROP COLUMN strategy;

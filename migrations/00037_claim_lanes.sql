@@ -1,4 +1,4 @@
--- Locking: creates functions only; nothing that is in use gets locked.
+-- Locking: creates functions, which locks nothing that is in use, and a trigger: SHARE ROW EXCLUSIVE on queue for a moment.
 --
 -- Claims where something limits them: flow limits, max_running, kinds that are left out, canaries. What nothing limits is
 -- claimed by a plain statement of the sidecar.
@@ -71,6 +71,10 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF open_flow.scope = 'queue' THEN -- as it is now: from here on a change of it waits (see sched.limit_moved)
+        SELECT q.rate, q.burst, q.max_running INTO rate, burst, max_running
+        FROM sched.queue AS q WHERE q.name = open_flow.name;
+    END IF;
     open_flow.blocked := NULL;
     open_flow.retry_ms := NULL;
     open_flow.quota := 2147483647;
@@ -116,6 +120,24 @@ END;
 $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.open_flow(text, text, integer) IS 'For the claim: locks the flow row of a queue or kind and tells how many of its tasks may be claimed now, and otherwise why none and when to ask again.';
+
+-- Trigger of sched.queue: another max_running waits for the claim that is under way by the old one, so that once the change is
+-- committed nothing starts above it. (Not for a claim that saw no limit, or one that had to make the flow row: there is nothing to wait for.)
+-- Lock order: the queue's row, then its flow row, which claims hold for the time of one statement in which they wait for nobody.
+-- +goose StatementBegin
+CREATE FUNCTION sched.limit_moved() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM sched.flow AS f WHERE f.scope = 'queue' AND f.name = NEW.name FOR NO KEY UPDATE;
+    RETURN NULL;
+END;
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: another max_running waits for the claim that is under way by the old one.';
+CREATE TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue FOR EACH ROW
+WHEN (old.max_running IS DISTINCT FROM new.max_running) EXECUTE FUNCTION sched.limit_moved();
+COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact at once.';
 
 -- sched.claim_lanes(...): claims up to max_tasks due tasks for a worker from lanes, in their order. A lane is one priority of one
 -- queue from a position (scheduled_at in microseconds since 1970, -1 before all; id) to another (-1: window_rows rows on,
@@ -339,9 +361,12 @@ $$;
 COMMENT ON FUNCTION sched.claim_lanes(text, integer, text[], text[], double precision, integer, integer, text[], integer[], text[], bigint[], bigint[], bigint[], bigint[], real[], real[]) IS 'For sidecars: claims where limits, left-out kinds or canaries are in play, from marked lanes of queues, and reports on these.';
 
 REVOKE ALL ON FUNCTION sched.open_flow(text, text, integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION sched.limit_moved() FROM PUBLIC;
 REVOKE ALL ON FUNCTION sched.claim_lanes(text, integer, text[], text[], double precision, integer, integer, text[], integer[], text[], bigint[], bigint[], bigint[], bigint[], real[], real[]) FROM PUBLIC;
 
 -- +goose Down
 
+DROP TRIGGER queue_limit_moved ON sched.queue;
+DROP FUNCTION sched.limit_moved();
 DROP FUNCTION sched.claim_lanes(text, integer, text[], text[], double precision, integer, integer, text[], integer[], text[], bigint[], bigint[], bigint[], bigint[], real[], real[]);
 DROP FUNCTION sched.open_flow(text, text, integer);

@@ -185,9 +185,9 @@ func TestBusyQueueChecksTheSame(t *testing.T) {
 	}
 	refused(t, pool, "22023", "SELECT sched.enqueue('mail', queue => 'default|0123456789ab')")
 	refused(t, pool, "22023", "SELECT sched.enqueue('mail', queue => 'No!')")
-	exec(t, pool, "UPDATE sched.setting SET value = '100' WHERE key = 'max_args_bytes'")
-	exec(t, pool, "SELECT sched.enqueue('mail', to_jsonb(repeat('x', 98)))")
-	refused(t, pool, "54000", "SELECT sched.enqueue('mail', to_jsonb(repeat('x', 99)))")
+	exec(t, pool, "UPDATE sched.setting SET value = '8192' WHERE key = 'max_args_bytes'")
+	exec(t, pool, "SELECT sched.enqueue('mail', to_jsonb(repeat('x', 8190)))")
+	refused(t, pool, "54000", "SELECT sched.enqueue('mail', to_jsonb(repeat('x', 8191)))")
 	exec(t, pool, "DELETE FROM sched.river_job")
 
 	conn := connect(t, pool, "")

@@ -89,11 +89,11 @@ func TestCompleteRefusesWhatIsNoLease(t *testing.T) {
 		refused(t, pool, "22023", completeSQL, 1, lease)
 	}
 	refused(t, pool, "22023", completeSQL, nil, "w-1.1")
-	exec(t, pool, "UPDATE sched.setting SET value = '10' WHERE key = 'max_args_bytes'")
+	exec(t, pool, "UPDATE sched.setting SET value = '8192' WHERE key = 'max_args_bytes'")
 	id := enqueued(t, pool)
 	lease := claim(t, pool, id, "w-one")
-	refused(t, pool, "54000", "SELECT sched.complete($1, $2, '[1, 2, 3, 4]')", id, lease)
-	exec(t, pool, "SELECT sched.complete($1, $2, '[1, 2, 3]')", id, lease)
+	refused(t, pool, "54000", "SELECT sched.complete($1, $2, to_jsonb(repeat('x', 8191)))", id, lease)
+	exec(t, pool, "SELECT sched.complete($1, $2, to_jsonb(repeat('x', 8190)))", id, lease)
 }
 
 // The time in a lease comes back to the microsecond, whatever the session's zone.

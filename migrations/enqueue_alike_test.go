@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,8 +55,9 @@ func TestEnqueueAlikeLeavesTheRestAlone(t *testing.T) {
 	} {
 		require.False(t, alike(tasks), tasks)
 	}
-	exec(t, pool, "UPDATE sched.setting SET value = '8' WHERE key = 'max_args_bytes'")
-	require.False(t, alike(`[{"kind": "a", "args": "123456"}, {"kind": "a", "args": "1234567"}]`), "args over the limit")
+	exec(t, pool, "UPDATE sched.setting SET value = '8192' WHERE key = 'max_args_bytes'")
+	long := strings.Repeat("x", 8190)
+	require.False(t, alike(`[{"kind": "a", "args": "`+long+`"}, {"kind": "a", "args": "`+long+`x"}]`), "args over the limit")
 	exec(t, pool, "UPDATE sched.setting SET value = '2' WHERE key = 'max_enqueue_many'")
 	require.False(t, alike(`[{"kind": "a"}, {"kind": "a"}, {"kind": "a"}]`), "too many")
 	exec(t, pool, "UPDATE sched.queue SET pressure = 'red', admission = 'reject' WHERE name = 'default'")

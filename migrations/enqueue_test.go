@@ -198,8 +198,7 @@ func TestArgsLimit(t *testing.T) {
 		many := "SELECT sched.enqueue_many(jsonb_build_array('{\"kind\": \"a\"}'::jsonb, jsonb_build_object('kind', 'a', 'args', " + sized + ")))"
 		exec(t, pool, many, limit)
 		require.Contains(t, refused(t, pool, "54000", many, limit+1).Message, "tasks[1]")
-		// A lower limit holds too, far below what anybody would call large.
-		limit = 100
+		limit = 8192
 		exec(t, pool, "UPDATE sched.setting SET value = to_jsonb($1::int) WHERE key = 'max_args_bytes'", limit)
 	}
 }
@@ -208,7 +207,7 @@ func TestSettingsRefuseWhatEnqueueCouldNotRead(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	for key, values := range map[string][]string{
-		"notify": {`"yes"`, "1", "null"}, "max_args_bytes": {"0", "-1", `"1"`, "1e9", "1.5", "null"}, "max_enqueue_many": {"0", "1000001", "true"},
+		"notify": {`"yes"`, "1", "null"}, "max_args_bytes": {"0", "-1", "8191", `"1"`, "1e9", "1.5", "null"}, "max_enqueue_many": {"0", "1000001", "true"},
 	} {
 		for _, value := range values {
 			_, err := pool.Exec(t.Context(), "UPDATE sched.setting SET value = $2 WHERE key = $1", key, value)

@@ -93,7 +93,7 @@ func TestEveryColumnIsLoggedOrState(t *testing.T) {
 	for table, state := range map[string]string{
 		"setting": "key description updated_at updated_by",
 		"kind":    "kind updated_at updated_by",
-		"queue":   "name base selector protocol created_at pressure pressure_reason pending load workers weight_total free_slots wake unroutable state_at config_xid",
+		"queue":   "name base selector protocol created_at pressure pressure_reason pending load workers weight_total free_slots wake direct unroutable state_at config_xid",
 		"canary":  "queue step_at reason workers",
 	} {
 		logged := strings.Split(one[string](t, pool, `SELECT split_part(encode(tgargs, 'escape'), '\000', 3) FROM pg_trigger
@@ -202,7 +202,7 @@ func TestConfigurationIsNotified(t *testing.T) {
 	exec(t, pool, "INSERT INTO sched.canary (queue, state, percent) VALUES ('q', 'rising', 5)")
 	for _, step := range []struct{ sql, want string }{
 		{"SELECT 1", "canary"},
-		{"UPDATE sched.setting SET value = '5' WHERE key LIKE 'max_%'", "setting"},
+		{"UPDATE sched.setting SET value = '8200' WHERE key LIKE 'max_%'", "setting"},
 		{"INSERT INTO sched.kind (kind, rate) VALUES ('a', 1), ('b', 2)", "kind"},
 		{"UPDATE sched.queue SET max_running = 1", "queue"},
 		{"UPDATE sched.river_queue SET paused_at = now()", "river_queue"},

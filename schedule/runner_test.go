@@ -215,8 +215,8 @@ func TestTurn_MarksWhatCanNotRun(t *testing.T) {
 	l := newLeader(t)
 	l.exec(t, `INSERT INTO sched.schedule (name, cron, timezone, kind, args, selector) VALUES
 		('expression', 'often', 'UTC', 'x', '{}', NULL), ('zone', '@daily', 'Mars/Olympus', 'x', '{}', NULL),
-		('refused', '@daily', 'UTC', 'x', '{"text": "far too long"}', NULL), ('good', '@daily', 'UTC', 'good', '{}', NULL)`)
-	l.exec(t, "UPDATE sched.setting SET value = '10' WHERE key = 'max_args_bytes'")
+		('refused', '@daily', 'UTC', 'x', to_jsonb(repeat('far too long ', 1000)), NULL), ('good', '@daily', 'UTC', 'good', '{}', NULL)`)
+	l.exec(t, "UPDATE sched.setting SET value = '8192' WHERE key = 'max_args_bytes'")
 	l.turn(t)
 	l.exec(t, "UPDATE sched.schedule SET next_run_at = now() - interval '1 minute' WHERE name IN ('refused', 'good')")
 	l.turn(t)

@@ -222,6 +222,7 @@ CREATE TABLE sched.queue (
     wake text[],
     unroutable text,
     state_at timestamp with time zone,
+    direct boolean GENERATED ALWAYS AS ((COALESCE((cardinality(wake) = 0), false) AND ((pressure = 'green'::text) OR (admission = 'accept'::text)) AND (name = base) AND (char_length(name) <= 100) AND ((name COLLATE "C") ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$'::text))) STORED NOT NULL,
     config_xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
     CONSTRAINT queue_admission_check CHECK ((admission = ANY (ARRAY['accept'::text, 'delay'::text, 'reject'::text]))),
@@ -413,7 +414,7 @@ END),
     CONSTRAINT setting_value_fits CHECK (
 CASE key
     WHEN 'notify'::text THEN (jsonb_typeof(value) = 'boolean'::text)
-    WHEN 'max_args_bytes'::text THEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,9}$'::text) AND ((((value)::text)::integer >= 2) AND (((value)::text)::integer <= 267386880)))
+    WHEN 'max_args_bytes'::text THEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,9}$'::text) AND ((((value)::text)::integer >= 8192) AND (((value)::text)::integer <= 267386880)))
     WHEN 'max_enqueue_many'::text THEN ((jsonb_typeof(value) = 'number'::text) AND ((value)::text ~ '^[0-9]{1,7}$'::text) AND ((((value)::text)::integer >= 1) AND (((value)::text)::integer <= 1000000)))
     ELSE true
 END)
@@ -1209,29 +1210,29 @@ DECLARE
     task_id    bigint;
 BEGIN
     -- A plain task of a queue that is known and open and whose workers look for tasks by themselves: while a fleet is busy nearly all
-    -- are. Anything else, and all that is wrong, adds nothing here and goes on below.
-    INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, metadata)
-    SELECT
-        enqueue.kind, enqueue.args, q.name,
-        -- In range whatever was given: the planner may compute these before it looks at the conditions.
-        least(greatest(coalesce(enqueue.priority, 1), 1), 4), least(greatest(coalesce(enqueue.max_attempts, 25), 1), 32767),
-        jsonb_build_object('sched:by', jsonb_build_object('user', session_user, 'app', current_setting('application_name')))
-    FROM sched.queue AS q
-    WHERE q.name = coalesce(enqueue.queue, 'default')
-        AND cardinality(q.wake) = 0
-        AND (q.pressure = 'green' OR q.admission = 'accept')
-        AND num_nonnulls(
-            enqueue.run_at, enqueue.selector, enqueue.protocol, enqueue.unique_key, enqueue.timeout, enqueue.batch, enqueue.headers) = 0
-        AND char_length(enqueue.kind) <= 127 AND enqueue.kind COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
-        AND (enqueue.queue IS NULL OR char_length(enqueue.queue) <= 100 AND enqueue.queue COLLATE "C" ~ '^[a-z0-9]+(?:[_-][a-z0-9]+)*$')
-        AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 1 AND 4)
-        AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
-        AND octet_length(enqueue.args::text)
-            <= coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576)
-        AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
-    RETURNING id INTO task_id;
-    IF task_id IS NOT NULL THEN
-        RETURN task_id;
+    -- are. Anything else, and all that is wrong, adds nothing here and goes on below. Each operator, each column and each subquery costs
+    -- a measurable part of it: hence the column direct, the joins, the subscript, and a limit that the setting can't be below.
+    IF coalesce(unique_key, protocol, batch) IS NULL AND run_at IS NULL AND coalesce(selector, headers) IS NULL AND timeout IS NULL
+        AND max_attempts IS NULL
+    THEN
+        INSERT INTO sched.river_job (kind, args, queue, priority, metadata)
+        SELECT
+            enqueue.kind, enqueue.args, q.name,
+            -- NULL outside of 1 to 4; a cast could fail before the conditions are looked at.
+            ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)],
+            jsonb_build_object('sched:by', jsonb_build_object('user', session_user, 'app', current_setting('application_name')))
+        FROM sched.queue AS q
+        LEFT JOIN sched.kind AS k ON k.kind = enqueue.kind
+        WHERE q.name = coalesce(enqueue.queue, 'default')
+            AND q.direct
+            AND k.kind IS NULL
+            AND char_length(enqueue.kind) <= 127 AND enqueue.kind COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
+            AND ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)] IS NOT NULL
+            AND octet_length(enqueue.args::text) <= 8192
+        RETURNING id INTO task_id;
+        IF task_id IS NOT NULL THEN
+            RETURN task_id;
+        END IF;
     END IF;
 
     SELECT
@@ -2064,6 +2065,18 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.limit_moved()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    PERFORM FROM sched.flow AS f WHERE f.scope = 'queue' AND f.name = NEW.name FOR NO KEY UPDATE;
+    RETURN NULL;
+END;
+$function$;
+
 CREATE OR REPLACE FUNCTION sched.mark_schedule(name text, cron text, timezone text, due timestamp with time zone, next timestamp with time zone, waiting text, error text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -2291,6 +2304,10 @@ BEGIN
         IF NOT FOUND THEN
             RETURN;
         END IF;
+    END IF;
+    IF open_flow.scope = 'queue' THEN -- as it is now: from here on a change of it waits (see sched.limit_moved)
+        SELECT q.rate, q.burst, q.max_running INTO rate, burst, max_running
+        FROM sched.queue AS q WHERE q.name = open_flow.name;
     END IF;
     open_flow.blocked := NULL;
     open_flow.retry_ms := NULL;
@@ -3411,6 +3428,7 @@ CREATE TRIGGER kind_operator_delete AFTER DELETE ON sched.kind FOR EACH ROW EXEC
 CREATE TRIGGER kind_operator_insert AFTER INSERT ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_operator_update AFTER UPDATE OF description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter, rate, burst, pinned ON sched.kind FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.retry_base IS DISTINCT FROM new.retry_base OR old.retry_factor IS DISTINCT FROM new.retry_factor OR old.retry_cap IS DISTINCT FROM new.retry_cap OR old.retry_jitter IS DISTINCT FROM new.retry_jitter OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
+CREATE TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue FOR EACH ROW WHEN (old.max_running IS DISTINCT FROM new.max_running) EXECUTE FUNCTION sched.limit_moved();
 CREATE TRIGGER queue_operator_delete AFTER DELETE ON sched.queue FOR EACH ROW EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_insert AFTER INSERT ON sched.queue FOR EACH ROW WHEN (num_nonnulls(new.description, new.max_pending, new.max_running, new.rate, new.burst) > 0 OR new.strategy <> 'least_loaded'::text OR new.admission <> 'accept'::text OR new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_update AFTER UPDATE OF description, strategy, admission, max_pending, max_running, rate, burst, pinned ON sched.queue FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.strategy IS DISTINCT FROM new.strategy OR old.admission IS DISTINCT FROM new.admission OR old.max_pending IS DISTINCT FROM new.max_pending OR old.max_running IS DISTINCT FROM new.max_running OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
@@ -3633,6 +3651,7 @@ COMMENT ON COLUMN sched.queue.free_slots IS 'Sum of their free slots.';
 COMMENT ON COLUMN sched.queue.wake IS 'Whom an enqueue wakes: one of these workers. Empty: nobody, since a worker polls by itself or all are full. NULL: not known, so everybody.';
 COMMENT ON COLUMN sched.queue.unroutable IS 'The pair (or protocol) that no live worker offers. NULL: somebody serves it, or nobody lives.';
 COMMENT ON COLUMN sched.queue.state_at IS 'When the leader last changed these columns.';
+COMMENT ON COLUMN sched.queue.direct IS 'An enqueue into it has nothing to look at but this: its door is open, nobody has to be woken, and its name is one that enqueue takes.';
 COMMENT ON COLUMN sched.queue.config_xid IS 'Transaction that last made or reconfigured the queue: the leader reads those that it has not seen yet.';
 COMMENT ON INDEX sched.queue_config_xid_index IS 'Queues made or reconfigured since.';
 COMMENT ON VIEW sched.queues IS 'Queues: what they demand, how they are configured, and how the leader found them last.';
@@ -3915,6 +3934,7 @@ COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still
 COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
+COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: another max_running waits for the claim that is under way by the old one.';
 COMMENT ON FUNCTION sched.mark_schedule(text,text,text,timestamp with time zone,timestamp with time zone,text,text) IS 'Internal: by the leader: when a schedule is due next, why it waits, or what is wrong with it.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
@@ -3954,6 +3974,7 @@ COMMENT ON TRIGGER kind_operator_delete ON sched.kind IS 'Logs who removes one.'
 COMMENT ON TRIGGER kind_operator_insert ON sched.kind IS 'Logs who adds one.';
 COMMENT ON TRIGGER kind_operator_update ON sched.kind IS 'Logs who changes one.';
 COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
+COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact at once.';
 COMMENT ON TRIGGER queue_operator_delete ON sched.queue IS 'Logs who removes one.';
 COMMENT ON TRIGGER queue_operator_insert ON sched.queue IS 'Logs who adds one.';
 COMMENT ON TRIGGER queue_operator_update ON sched.queue IS 'Logs who changes one.';

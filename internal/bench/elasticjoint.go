@@ -35,6 +35,10 @@ func (r *Runner) joint(ctx context.Context) (figures []Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = closing(err, p.stop) }()
+	// Until something has ended nobody knows what a task takes, and demand is all that waits.
+	if err := errors.Join(p.flood(ctx, jointSlots), p.db.awaitCompleted(ctx)); err != nil {
+		return nil, err
+	}
 	if err := p.flood(ctx, jointTasks); err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func enqueueFigures(rates map[int][]map[string]float64, rounds int) []Figure {
 
 // pressureCondition is what sched.enqueue asks of a queue's row because of
 // pressure.
-const pressureCondition = "AND (q.pressure = 'green' OR q.admission = 'accept')"
+const pressureCondition = "AND q.direct"
 
 // prepareEnqueue makes the queue, and a copy of sched.enqueue that doesn't look at
 // pressure.

@@ -146,7 +146,7 @@ func TestAppliesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {
-		file := parsed(t, fmt.Sprintf("settings: {max_args_bytes: %d}\nqueues: [{name: q, description: d%[1]d}, {name: new%[1]d}]\nkinds: {k: {priority: %d, timeout: %[1]ds}}", i+2, i%4+1))
+		file := parsed(t, fmt.Sprintf("settings: {max_args_bytes: %d}\nqueues: [{name: q, description: d%[1]d}, {name: new%[1]d}]\nkinds: {k: {priority: %d, timeout: %[1]ds}}", 8192+i, i%4+1))
 		wg.Go(func() { _, errs[i] = Apply(context.WithoutCancel(t.Context()), pool, file, Options{Prune: true}) })
 	}
 	wg.Wait()
@@ -248,7 +248,7 @@ func TestFieldsMatchTheDatabase(t *testing.T) {
 	require.ElementsMatch(t, columns("kind", "kind", "pinned", "updated_at", "updated_by"), keysOf(Kinds.Fields()))
 	require.ElementsMatch(t, columns("schedule", "name", "pinned", "created_at", "updated_at", "updated_by", "next_run_at", "last_due_at", "last_run_at", "last_task_id",
 		"waiting_since", "waiting_reason", "error"), keysOf(Schedules.Fields()))
-	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "unroutable", "state_at", "config_xid"}
+	state := []string{"pressure", "pressure_reason", "pending", "load", "workers", "weight_total", "free_slots", "wake", "direct", "unroutable", "state_at", "config_xid"}
 	require.ElementsMatch(t, columns("queue", append(state, "name", "base", "selector", "protocol", "created_at", "pinned")...), keysOf(Queues.Fields()))
 
 	var settings []string

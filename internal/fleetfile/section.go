@@ -188,8 +188,8 @@ func enqueueSettings() []Field {
 			Doc: "Whether enqueueing a task wakes a sidecar at once with NOTIFY (true or false). Off, tasks start at the next poll.",
 		},
 		{
-			Key: "max_args_bytes", Type: Integer, Min: 2, Max: 255 << 20, Default: int64(1 << 20),
-			Doc: "Largest args of a task and largest output of sched.complete, in bytes of JSON text (2 to 267386880).",
+			Key: "max_args_bytes", Type: Integer, Min: 8192, Max: 255 << 20, Default: int64(1 << 20),
+			Doc: "Largest args of a task and largest output of sched.complete, in bytes of JSON text (8192 to 267386880).",
 		},
 		{
 			Key: "max_enqueue_many", Type: Integer, Min: 1, Max: 1e6, Default: int64(1e5),

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -318,6 +319,44 @@ func TestMaxRunningHoldsAmongRacingClaims(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none, "an evicted worker gets nothing, not even a report")
 	require.Len(t, lanesClaim(t, q, wholeLanes(activeWorker(t, pool), 10, "narrow")), 7)
+}
+
+// A change of max_running waits for the claim that is under way by the old limit, and
+// claims don't wait for the change: once it is committed, nothing starts above it.
+func TestMaxRunningMovesBetweenClaims(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	fill(t, pool, "narrow", "k", 100)
+	exec(t, pool, `update sched.queue set max_running = 7 where name = 'narrow'`)
+	worker, q := activeWorker(t, pool), dbq.New(pool)
+	begin := func() pgx.Tx {
+		t.Helper()
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+		_, err = tx.Exec(t.Context(), `set local lock_timeout = '50ms'`)
+		require.NoError(t, err)
+		return tx
+	}
+	const move = `update sched.queue set max_running = 2 where name = 'narrow'`
+	require.Len(t, lanesClaim(t, q, wholeLanes(worker, 1, "narrow")), 1)
+	claim := begin()
+	require.Len(t, lanesClaim(t, q.WithTx(claim), wholeLanes(worker, 2, "narrow")), 2)
+	early := begin()
+	_, err := early.Exec(t.Context(), move)
+	var refusal *pgconn.PgError
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, "55P03", refusal.Code, "it waits for the claim")
+	require.NoError(t, early.Rollback(t.Context()))
+	exec(t, pool, `update sched.queue set description = 'Narrow' where name = 'narrow'`)
+	require.NoError(t, claim.Commit(t.Context()))
+
+	change := begin()
+	_, err = change.Exec(t.Context(), move)
+	require.NoError(t, err)
+	require.Empty(t, lanesClaim(t, q, wholeLanes(worker, 3, "narrow")), "the flow is busy")
+	require.NoError(t, change.Commit(t.Context()))
+	require.Empty(t, lanesClaim(t, q, wholeLanes(worker, 3, "narrow")), "three run, two may")
 }
 
 // A task of a limited kind in a limited queue obeys both limits.
