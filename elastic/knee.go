@@ -24,6 +24,11 @@ const (
 	// cutFree is the part of the best rate that must be left after a cut for it to
 	// have cost nothing.
 	cutFree = 0.96
+	// cpuFree is the part of the cpu that must still be in use after a cut for it to have
+	// cost nothing but what the machine's own ups and downs did, if cutLeast of the best
+	// rate are left: an app that computes ends as many tasks as it gets cpu.
+	cpuFree  = 0.98
+	cutLeast = 0.92
 	// cutTo and growBy are how far a trial goes.
 	cutTo  = 0.75
 	growBy = 1.25
@@ -71,9 +76,9 @@ type knee struct {
 	probed bool
 
 	trying trial
-	from   int     // slots to go back to
-	target int     // slots under trial
-	best   float64 // rate that the trial is judged by
+	from   int  // slots to go back to
+	target int  // slots under trial
+	best   mark // what the trial is judged by
 
 	next      time.Time // no trial before
 	pause     time.Duration
@@ -94,11 +99,43 @@ type level struct {
 	since   time.Time
 	seconds float64
 	ended   float64
-	held    float64 // slot-seconds
+	held    float64 // slot-seconds of those that ended
+	busy    float64 // slot-seconds of those that ran
+	cpu     float64 // cpu-seconds, of all that the app may use
 }
 
-func (l level) rate() float64    { return l.ended / l.seconds }
+// rate is how many tasks a second end, by Little's law: tasks that share a core begin
+// and end together, and a count of what ended in a few seconds is off by as many as
+// there are slots, while each of them takes its time whenever it ends.
+func (l level) rate() float64 {
+	if l.held <= 0 {
+		return l.ended / l.seconds
+	}
+	return l.busy / l.seconds / l.latency()
+}
+
 func (l level) latency() float64 { return l.held / l.ended }
+
+// with is both levels together.
+func (l level) with(o level) level {
+	l.seconds, l.ended, l.held, l.busy, l.cpu = l.seconds+o.seconds, l.ended+o.ended, l.held+o.held, l.busy+o.busy, l.cpu+o.cpu
+	return l
+}
+
+func (l level) mark() mark { return mark{l.rate(), l.cpu / l.seconds} }
+
+// mark is what a trial is judged by.
+type mark struct {
+	rate float64 // tasks a second
+	cpu  float64 // in use meanwhile, of all that the app may use; 0: not known
+}
+
+func (m mark) most(o mark) mark { return mark{max(m.rate, o.rate), max(m.cpu, o.cpu)} }
+
+// free reports whether a cut that left so much cost nothing.
+func (m mark) free(best mark) bool {
+	return m.rate >= cutFree*best.rate || (best.cpu > 0 && m.cpu >= cpuFree*best.cpu && m.rate >= cutLeast*best.rate)
+}
 
 // measured reports whether enough tasks ended to judge a change of slots by a
 // share of frac.
@@ -128,6 +165,8 @@ func (k *knee) observe(at time.Time, dt float64, s Sample, least int, hot, headr
 	k.now.seconds += dt
 	k.now.ended += float64(s.Ended)
 	k.now.held += float64(s.Ended) * s.Service.Seconds()
+	k.now.busy += s.Running * dt
+	k.now.cpu += s.CPU * dt
 	switch k.trying {
 	case trialCut:
 		return k.judgeCut(at, least)
@@ -203,7 +242,7 @@ func (k *knee) ceiling(at time.Time, slots int, service float64) int {
 func (k *knee) known() bool { return k.limit > 0 || k.low > 0 || k.probed }
 
 func (k *knee) end(at time.Time) {
-	k.trying, k.target, k.best = trialNone, 0, 0
+	k.trying, k.target, k.best = trialNone, 0, mark{}
 	k.next = at.Add(k.pause)
 	k.pause = min(2*k.pause, trialPauseMax)
 }
@@ -235,9 +274,9 @@ func (k *knee) judgeStep(at time.Time, least int) (move, bool) {
 		return move{}, false
 	}
 	// For nothing, or for little: look from here where the rate begins to fall.
-	k.limit, k.best, k.from = k.now.slots, max(before.rate(), k.now.rate()), k.now.slots
+	k.limit, k.best, k.from = k.now.slots, before.mark().most(k.now.mark()), k.now.slots
 	if k.deep = frac >= 0.5 && k.now.rate() < flat*before.rate(); k.deep { // both say the same
-		k.best = (before.ended + k.now.ended) / (before.seconds + k.now.seconds)
+		k.best = before.with(k.now).mark()
 	}
 	to := k.cut()
 	if before.rate() >= cutFree*k.now.rate() {
@@ -298,9 +337,10 @@ func (k *knee) judgeCut(at time.Time, least int) (move, bool) {
 	if !k.now.measured(at, 0.7*(1-k.depth())) {
 		return move{}, false
 	}
-	slots, rate := k.now.slots, k.now.rate()
-	if rate < cutFree*k.best {
-		best, from := k.best, k.from
+	slots, left := k.now.slots, k.now.mark()
+	rate := left.rate
+	if !left.free(k.best) {
+		best, from := k.best.rate, k.from
 		k.limit = from
 		if k.deep { // less of it may cost nothing
 			k.note(k.now)
@@ -314,7 +354,7 @@ func (k *knee) judgeCut(at time.Time, least int) (move, bool) {
 	// As fast as with fewer slots, which ended fewer tasks: they would only cost.
 	fastest := k.low > 0 && k.lowAt < slots && k.lowEnd < cutFree*rate && k.now.latency() <= asFast*k.low
 	k.note(k.now)
-	k.limit, k.from, k.best = slots, slots, max(k.best, rate)
+	k.limit, k.from, k.best = slots, slots, k.best.most(left)
 	to := k.cut()
 	if to < least || fastest {
 		k.endCut(at)
@@ -330,7 +370,7 @@ func (k *knee) judgeGrowth(at time.Time) (move, bool) {
 	if !k.now.measured(at, frac) {
 		return move{}, false
 	}
-	slots, rate, best, from := k.now.slots, k.now.rate(), k.best, k.from
+	slots, rate, best, from := k.now.slots, k.now.rate(), k.best.rate, k.from
 	k.before = level{}
 	k.end(at)
 	if rate >= best*(1+growthWorth*frac) {
@@ -347,7 +387,6 @@ func (k *knee) try(at time.Time, s Sample, least int, hot, headroom bool) (move,
 		return move{}, false
 	}
 	k.note(k.now)
-	rate := k.now.rate()
 	// Where slots began high, nothing is known of fewer.
 	blind := !k.probed && (s.Slots == s.Ceiling || !headroom) && at.Sub(k.now.since) >= levelPatience/2
 	if to := k.cut(); to >= least && (hot || blind || k.now.latency() >= slower*k.low) {
@@ -358,11 +397,11 @@ func (k *knee) try(at time.Time, s Sample, least int, hot, headroom bool) (move,
 		case blind:
 			why = "fewer were never tried"
 		}
-		k.probed, k.best, k.from, k.limit = true, rate, k.now.slots, k.now.slots
+		k.probed, k.best, k.from, k.limit = true, k.now.mark(), k.now.slots, k.now.slots
 		return k.tryCut(to, why+": trying fewer slots")
 	}
 	if to := min(int(growBy*float64(s.Slots)+0.999), s.Ceiling); k.limit > 0 && s.Slots >= k.limit && headroom && to > s.Slots {
-		k.trying, k.target, k.best, k.from = trialGrow, to, rate, s.Slots
+		k.trying, k.target, k.best, k.from = trialGrow, to, k.now.mark(), s.Slots
 		k.limit = to
 		return move{to, "trying more slots"}, true
 	}

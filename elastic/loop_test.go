@@ -14,7 +14,8 @@ import (
 type app struct {
 	service time.Duration // of a task alone
 	width   int           // tasks that progress at once; 0: any number
-	cores   int           // width of an app that only computes; 0: none of it
+	cores   int           // cores of an app that only computes, of which it uses width; 0: none of it
+	unrest  float64       // by which part the machine is faster or slower from second to second
 	random  *rand.Rand
 
 	now      time.Duration
@@ -24,6 +25,7 @@ type app struct {
 	waits    []time.Duration
 	finished int
 	cpuUsed  float64
+	speed    float64 // of the machine, this second
 }
 
 const tick = time.Millisecond
@@ -32,6 +34,9 @@ const tick = time.Millisecond
 func (a *app) second(rate float64) elastic.Sample {
 	s := elastic.Sample{Slots: a.slots, Ceiling: 64}
 	held, arrived := 0.0, 0
+	if a.speed = 1; a.unrest > 0 {
+		a.speed += a.unrest * (2*a.random.Float64() - 1)
+	}
 	for range int(time.Second / tick) {
 		for left := rate * tick.Seconds(); left > 0; left-- {
 			if a.random.Float64() < left {
@@ -62,12 +67,12 @@ func (a *app) second(rate float64) elastic.Sample {
 
 // progress works on all that runs for a tick and returns how many ended.
 func (a *app) progress() int {
-	speed := 1.0
+	speed := a.speed
 	if a.width > 0 && len(a.running) > a.width {
-		speed = float64(a.width) / float64(len(a.running))
+		speed *= float64(a.width) / float64(len(a.running))
 	}
 	if a.cores > 0 {
-		a.cpuUsed += min(float64(len(a.running)), float64(a.cores)) * tick.Seconds()
+		a.cpuUsed += min(float64(len(a.running)), float64(a.width)) * tick.Seconds()
 	}
 	kept := a.running[:0]
 	for _, left := range a.running {
@@ -170,6 +175,21 @@ func TestAppOnOneCoreOfTwo(t *testing.T) {
 		require.GreaterOrEqual(t, rate, 0.95*50)
 		require.GreaterOrEqual(t, float64(a.finished), 0.95*50*90)
 	}
+}
+
+// On a machine that is now faster, now slower, a cut that left the app its cpu cost
+// nothing, whatever the rate says of the few seconds after it.
+func TestAppThatComputesOnAnUnevenMachine(t *testing.T) {
+	t.Parallel()
+	mean, seeds := 0.0, 20
+	for seed := range uint64(seeds) {
+		a := &app{service: 20 * time.Millisecond, width: 1, cores: 2, unrest: 0.15, slots: 8, random: rand.New(rand.NewPCG(seed, 6))}
+		slots, rate := settled(t, a, 90)
+		require.GreaterOrEqual(t, rate, 0.9*50)
+		mean += slots / float64(seeds)
+	}
+	t.Logf("%.1f slots", mean)
+	require.LessOrEqual(t, mean, 3.0)
 }
 
 // Growth is judged before the next also where few tasks end: an app that works on few

@@ -15,6 +15,7 @@ import (
 const (
 	jointWork  = 2 * time.Second
 	jointSlots = 16
+	jointQuiet = 3 * time.Second
 	jointTasks = 950 // less than count as all that can wait, so that what leaves is seen
 	// jointSettings leave the backlog so much time, and arrivals so little weight, that
 	// demand asks for nothing. With 950 waiting the score is 0.29 by the profile default
@@ -35,7 +36,11 @@ func (r *Runner) joint(ctx context.Context) (figures []Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = closing(err, p.stop) }()
-	// Until something has ended nobody knows what a task takes, and demand is all that waits.
+	// Where a forecast begins counts for long, and until something has ended nobody knows
+	// what a task takes, so that demand is all that waits.
+	if err := pause(ctx, jointQuiet); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(p.flood(ctx, jointSlots), p.db.awaitCompleted(ctx)); err != nil {
 		return nil, err
 	}
