@@ -26,9 +26,11 @@ const (
 	cutFree = 0.96
 	// cpuFree is the part of the cpu that must still be in use after a cut for it to have
 	// cost nothing but what the machine's own ups and downs did, if cutLeast of the best
-	// rate are left: an app that computes ends as many tasks as it gets cpu.
-	cpuFree  = 0.98
-	cutLeast = 0.92
+	// rate are left: an app that computes ends as many tasks as it gets cpu. It computes
+	// where it keeps one core busy, or nearly.
+	cpuFree   = 0.98
+	cutLeast  = 0.85
+	coresBusy = 0.8
 	// cutTo and growBy are how far a trial goes.
 	cutTo  = 0.75
 	growBy = 1.25
@@ -99,26 +101,16 @@ type level struct {
 	since   time.Time
 	seconds float64
 	ended   float64
-	held    float64 // slot-seconds of those that ended
-	busy    float64 // slot-seconds of those that ran
-	cpu     float64 // cpu-seconds, of all that the app may use
+	held    float64 // slot-seconds
+	cpu     float64 // core-seconds
 }
 
-// rate is how many tasks a second end, by Little's law: tasks that share a core begin
-// and end together, and a count of what ended in a few seconds is off by as many as
-// there are slots, while each of them takes its time whenever it ends.
-func (l level) rate() float64 {
-	if l.held <= 0 {
-		return l.ended / l.seconds
-	}
-	return l.busy / l.seconds / l.latency()
-}
-
+func (l level) rate() float64    { return l.ended / l.seconds }
 func (l level) latency() float64 { return l.held / l.ended }
 
 // with is both levels together.
 func (l level) with(o level) level {
-	l.seconds, l.ended, l.held, l.busy, l.cpu = l.seconds+o.seconds, l.ended+o.ended, l.held+o.held, l.busy+o.busy, l.cpu+o.cpu
+	l.seconds, l.ended, l.held, l.cpu = l.seconds+o.seconds, l.ended+o.ended, l.held+o.held, l.cpu+o.cpu
 	return l
 }
 
@@ -127,14 +119,15 @@ func (l level) mark() mark { return mark{l.rate(), l.cpu / l.seconds} }
 // mark is what a trial is judged by.
 type mark struct {
 	rate float64 // tasks a second
-	cpu  float64 // in use meanwhile, of all that the app may use; 0: not known
+	cpu  float64 // cores in use meanwhile; 0: not known
 }
 
 func (m mark) most(o mark) mark { return mark{max(m.rate, o.rate), max(m.cpu, o.cpu)} }
 
 // free reports whether a cut that left so much cost nothing.
 func (m mark) free(best mark) bool {
-	return m.rate >= cutFree*best.rate || (best.cpu > 0 && m.cpu >= cpuFree*best.cpu && m.rate >= cutLeast*best.rate)
+	computes := best.cpu >= coresBusy && m.cpu >= cpuFree*best.cpu
+	return m.rate >= cutFree*best.rate || (computes && m.rate >= cutLeast*best.rate)
 }
 
 // measured reports whether enough tasks ended to judge a change of slots by a
@@ -165,8 +158,7 @@ func (k *knee) observe(at time.Time, dt float64, s Sample, least int, hot, headr
 	k.now.seconds += dt
 	k.now.ended += float64(s.Ended)
 	k.now.held += float64(s.Ended) * s.Service.Seconds()
-	k.now.busy += s.Running * dt
-	k.now.cpu += s.CPU * dt
+	k.now.cpu += s.CPU * s.Cores * dt
 	switch k.trying {
 	case trialCut:
 		return k.judgeCut(at, least)
@@ -335,7 +327,14 @@ func (k *knee) judgeCut(at time.Time, least int) (move, bool) {
 	// The tasks that ran at once begin and end together for a while, so that a deep
 	// cut takes more of them to judge than its effect alone would.
 	if !k.now.measured(at, 0.7*(1-k.depth())) {
-		return move{}, false
+		if at.Sub(k.now.since) < 2*levelPatience {
+			return move{}, false
+		}
+		// Before the cut as many as it takes ended in half of that.
+		from := k.from
+		k.limit = from
+		k.endCut(at)
+		return move{from, fmt.Sprintf("with %d slots next to nothing ends", k.now.slots)}, true
 	}
 	slots, left := k.now.slots, k.now.mark()
 	rate := left.rate

@@ -30,13 +30,13 @@ func (c *Controller) choose(now time.Time, dt float64, s Sample, d Decision, lea
 	if s.Mem >= Full {
 		return s.Slots - max(1, s.Slots/10), ReasonShed, fmt.Sprintf("memory is at %.0f %%", 100*s.Mem)
 	}
-	if c.push.before == 0 {
+	if c.push.before == 0 && !s.Observed { // slots that there aren't bring nothing, and cost nothing
 		m, ok := c.knee.observe(now, dt, s, least, s.CPU >= Full, headroom(s))
 		switch {
 		case ok && m.slots < s.Slots:
 			return m.slots, ReasonShed, m.detail
 		case ok:
-			c.remember(now, m.slots) // not to be given up at once
+			c.keep(now, m.slots)
 			return m.slots, ReasonDemand, m.detail
 		}
 	}
@@ -99,15 +99,15 @@ func (c *Controller) grow(now time.Time, s Sample, d Decision, joint bool) (int,
 	case to <= s.Slots:
 		return s.Slots, ReasonHold, detail + "; more would bring nothing"
 	case reason == ReasonJoint:
-		c.remember(now, min(to, s.Ceiling)) // not to be given up at once
+		c.keep(now, min(to, s.Ceiling))
 	}
 	return to, reason, detail
 }
 
 // shrink gives up an eighth of the slots at a time when fewer were enough for the
-// whole cooldown. A tenth more than enough is left alone.
+// whole cooldown, but for a backlog that is gone. A tenth more than enough is left alone.
 func (c *Controller) shrink(now time.Time, s Sample, want, least int) (int, Reason, string) {
-	target := max(c.most(), want, least)
+	target := max(c.most(s.Pending), want, least)
 	switch {
 	case s.Slots < least:
 		return least, ReasonDemand, "at least that many"

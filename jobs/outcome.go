@@ -71,6 +71,9 @@ type Outcome struct {
 	// PauseKind marks a Snooze with which the app asks for a pause of the task's
 	// kind, not of the task alone: the fleet claims none of it for Delay.
 	PauseKind bool
+	// TurnedDown marks a Retry of an attempt that the app had no room for: it tells
+	// nothing of how long tasks take.
+	TurnedDown bool
 
 	// AppDown marks a HandBack because the app took no connection: it never saw
 	// the task. Nothing more is claimed until it is back.

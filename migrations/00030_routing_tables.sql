@@ -268,10 +268,12 @@ ALTER TABLE sched.setting ADD CONSTRAINT setting_routing_fits CHECK (
 
 -- Up to here enqueue takes args without a look at the setting.
 ALTER TABLE sched.setting DROP CONSTRAINT setting_value_fits;
+ALTER TABLE sched.setting DISABLE TRIGGER setting_stamp; -- nobody changed the value
 UPDATE sched.setting AS s
-SET description = 'Largest args of a task and largest output of sched.complete, in bytes of JSON text (8192 to 267386880).',
-    value = to_jsonb(greatest(s.value::text::integer, 8192))
+SET description = 'Largest args of a task and largest output of sched.complete, in bytes of JSON text (8192 to 267386880).'
 WHERE s.key = 'max_args_bytes';
+ALTER TABLE sched.setting ENABLE TRIGGER setting_stamp;
+UPDATE sched.setting AS s SET value = '8192' WHERE s.key = 'max_args_bytes' AND s.value::text::integer < 8192;
 ALTER TABLE sched.setting ADD CONSTRAINT setting_value_fits CHECK (
     CASE key
         WHEN 'notify' THEN jsonb_typeof(value) = 'boolean'

@@ -121,9 +121,11 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.open_flow(text, text, integer) IS 'For the claim: locks the flow row of a queue or kind and tells how many of its tasks may be claimed now, and otherwise why none and when to ask again.';
 
--- Trigger of sched.queue: another max_running waits for the claim that is under way by the old one, so that once the change is
--- committed nothing starts above it. (Not for a claim that saw no limit, or one that had to make the flow row: there is nothing to wait for.)
--- Lock order: the queue's row, then its flow row, which claims hold for the time of one statement in which they wait for nobody.
+-- Trigger of sched.queue: the commit of another max_running waits for the claim that is under way by the old one, so that once it is
+-- committed nothing starts above it. (Not for a claim that saw no limit, or one that had to make the flow row: there is nothing to wait
+-- for.) Deferred, or nothing of the queue would be claimed as long as the transaction of the change stays open.
+-- Lock order: the queue's row, then at the commit its flow row, which claims hold for the time of one statement in which they wait
+-- for nobody.
 -- +goose StatementBegin
 CREATE FUNCTION sched.limit_moved() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -134,10 +136,10 @@ BEGIN
 END;
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: another max_running waits for the claim that is under way by the old one.';
-CREATE TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue FOR EACH ROW
+COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: the commit of another max_running waits for the claim that is under way by the old one.';
+CREATE CONSTRAINT TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
 WHEN (old.max_running IS DISTINCT FROM new.max_running) EXECUTE FUNCTION sched.limit_moved();
-COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact at once.';
+COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact once it is committed.';
 
 -- sched.claim_lanes(...): claims up to max_tasks due tasks for a worker from lanes, in their order. A lane is one priority of one
 -- queue from a position (scheduled_at in microseconds since 1970, -1 before all; id) to another (-1: window_rows rows on,

@@ -32,9 +32,30 @@ CREATE TRIGGER worker_moved BEFORE UPDATE OF state ON sched.worker
 FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state) EXECUTE FUNCTION sched.worker_moved();
 COMMENT ON TRIGGER worker_moved ON sched.worker IS 'Refuses moves back, by whoever they are made.';
 
+-- sched.worker_news(): tells the leader, by a notification, of a worker whose state or labels changed, so that assignments follow
+-- before its next turn.
+-- +goose StatementBegin
+CREATE FUNCTION sched.worker_news() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_notify('sched.worker', NEW.id);
+    RETURN NULL;
+END;
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION sched.worker_news() IS 'Trigger: tells the leader of a worker whose state or labels changed.';
+
+CREATE TRIGGER worker_news AFTER UPDATE OF state, labels ON sched.worker
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state OR OLD.labels IS DISTINCT FROM NEW.labels) EXECUTE FUNCTION sched.worker_news();
+COMMENT ON TRIGGER worker_news ON sched.worker IS 'Tells the leader.';
+
 REVOKE ALL ON FUNCTION sched.worker_moved() FROM PUBLIC;
+REVOKE ALL ON FUNCTION sched.worker_news() FROM PUBLIC;
 
 -- +goose Down
 
+DROP TRIGGER worker_news ON sched.worker;
+DROP FUNCTION sched.worker_news();
 DROP TRIGGER worker_moved ON sched.worker;
 DROP FUNCTION sched.worker_moved();

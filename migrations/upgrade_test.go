@@ -109,6 +109,19 @@ func TestUpgradeThatWaitsForAReaderHoldsUpNoEnqueue(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// What an older schema allowed for the largest args is raised to the least of now.
+func TestUpgradeRaisesALowLimit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ before, after int }{{100, 8192}, {8192, 8192}, {1 << 20, 1 << 20}} {
+		pool := pgtest.Empty(t)
+		require.NoError(t, migrations.UpTo(t.Context(), pgtest.DSN(pool), lastRelease, noRoles()))
+		exec(t, pool, "UPDATE sched.setting SET value = to_jsonb($1::int) WHERE key = 'max_args_bytes'", test.before)
+		require.NoError(t, migrations.Up(t.Context(), pgtest.DSN(pool), noRoles()))
+		require.Equal(t, test.after, one[int](t, pool, "SELECT value::text::int FROM sched.setting WHERE key = 'max_args_bytes'"))
+		exec(t, pool, "SELECT sched.enqueue('mail', to_jsonb(repeat('x', 8000)))")
+	}
+}
+
 // Enqueues run with the owner's rights. What an upgrade adds must be the owner's
 // the moment it is there, or they fail until the grants are made.
 func TestUpgradeWithRolesFailsNoEnqueue(t *testing.T) {

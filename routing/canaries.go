@@ -12,17 +12,16 @@ import (
 // measureMax bounds how many ended attempts of each outcome a canary is measured by.
 const measureMax = 20_000
 
-// canaries keeps the count of canary workers right and lets canaries that rise take
-// their next step. One that fails keeps no other from it.
-func (r *Router) canaries(ctx context.Context) error {
+// countCanaries keeps the count of canary workers right. Of the canaries, those whose
+// queue isn't known have no group.
+func (r *Router) countCanaries(ctx context.Context) ([]canaryRow, error) {
 	rows, err := r.q.CanaryRows(ctx)
 	if err != nil {
-		return fmt.Errorf("read canaries: %w", err)
+		return nil, fmt.Errorf("read canaries: %w", err)
 	}
 	var errs []error
-	rising := map[string]bool{}
+	var counted []canaryRow
 	for _, row := range rows {
-		rising[row.Queue] = row.State == CanaryRising
 		workers := 0
 		var g *group
 		if q, ok := r.queues[row.Queue]; ok {
@@ -36,6 +35,25 @@ func (r *Router) canaries(ctx context.Context) error {
 			}
 			r.told = true // the others claim its share from now on, or no more
 		}
+		counted = append(counted, canaryRow{row, g})
+	}
+	return counted, errors.Join(errs...)
+}
+
+type canaryRow struct {
+	dbq.CanaryRowsRow
+	group *group
+}
+
+// canaries keeps the count of canary workers right and lets canaries that rise take
+// their next step. One that fails keeps no other from it.
+func (r *Router) canaries(ctx context.Context) error {
+	rows, err := r.countCanaries(ctx)
+	errs := []error{err}
+	rising := map[string]bool{}
+	for _, c := range rows {
+		row, g := c.CanaryRowsRow, c.group
+		rising[row.Queue] = row.State == CanaryRising
 		if row.State != CanaryRising || g == nil {
 			continue
 		}

@@ -64,9 +64,29 @@ func TestCanaryRisesWhileItIsGood(t *testing.T) {
 	l.ended("mail", "w-new", "completed", 30, 100)
 	l.ended("mail", "w-old", "completed", 30, 100)
 	l.turn()
+	require.Equal(t, "100 rising 1", l.canary())
+	l.ended("mail", "w-new", "completed", 30, 100)
+	l.turn()
 	require.Equal(t, "100 full 1", l.canary())
-	require.Equal(t, []string{"rising 0 % > rising 5 %", "rising 5 % > rising 50 %", "rising 50 % > full 100 %"},
+	require.Equal(t, []string{"rising 0 % > rising 5 %", "rising 5 % > rising 50 %", "rising 50 % > rising 100 %", "rising 100 % > full 100 %"},
 		l.texts(`select from_value || ' > ' || to_value from sched.decision where what = 'canary' and subject = 'mail' order by id`))
+}
+
+// A canary worker that joins has its share at once, and one that leaves gives it up.
+func TestCanaryWorkersAreCountedBetweenTurns(t *testing.T) {
+	t.Parallel()
+	l := canaryFleet(t)
+	l.exec(`delete from sched.worker where id = 'w-new'`)
+	l.turn()
+	require.Equal(t, "0 rising 0", l.canary())
+	l.worker("w-newer", `{"track": "canary"}`)
+	require.NoError(t, l.router.Greet(t.Context()))
+	require.Equal(t, "0 rising 1", l.canary(), "steps are a turn's")
+	l.turn()
+	require.Equal(t, "5 rising 1", l.canary())
+	l.exec(`update sched.worker set state = 'draining' where id = 'w-newer'`)
+	require.NoError(t, l.router.Greet(t.Context()))
+	require.Equal(t, "5 rising 0", l.canary())
 }
 
 func TestCanaryGoesBackWhenItFails(t *testing.T) {

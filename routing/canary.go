@@ -74,7 +74,8 @@ type CanaryStep struct {
 
 // NextCanary decides on the next step of a canary. Only one that rises moves. Its
 // first step is taken as soon as it has a worker; each further one after the measures
-// have been good for the whole hold. Above the error rate of the rules it goes back to
+// have been good for the whole hold, and so does it become full at 100 %, where nobody
+// is left to compare with. Above the error rate of the rules it goes back to
 // 0 and stays there until an operator lets it rise again.
 func NextCanary(r CanaryRules, s CanaryState, canary, others Track) CanaryStep {
 	stay := func(again bool, format string, args ...any) CanaryStep {
@@ -110,7 +111,7 @@ func NextCanary(r CanaryRules, s CanaryState, canary, others Track) CanaryStep {
 	if s.Percent == 0 {
 		step.Reason = "the first step"
 	}
-	if next >= 100 {
+	if s.Percent >= 100 {
 		step.State = CanaryFull
 	}
 	return step

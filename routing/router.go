@@ -42,6 +42,7 @@ type Router struct {
 
 	turn     int
 	loaded   bool
+	loadedAt int    // turn
 	horizon  string // transactions from which on queues are to be read
 	version  int64  // of the topology
 	settings settings
@@ -139,6 +140,10 @@ func (r *Router) Greet(parent context.Context) error {
 		r.snapshot(ctx, started),
 		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
 		r.putQueues(ctx, started),
+		within(ctx, partTimeout, func(ctx context.Context) error {
+			_, err := r.countCanaries(ctx)
+			return err
+		}),
 		within(parent, partTimeout, r.putFleet),
 		within(parent, partTimeout, r.tell),
 	)
@@ -182,12 +187,12 @@ func (r *Router) read(ctx context.Context, now time.Time) error {
 		return err
 	}
 	// Somebody else who led meanwhile has written what we don't know of.
-	if !r.loaded || fleet.Leader.String != r.who() || r.turn%reloadEvery == 0 {
+	if !r.loaded || fleet.Leader.String != r.who() || r.turn-r.loadedAt >= reloadEvery {
 		if err := r.load(ctx, fleet); err != nil {
 			r.loaded = false
 			return err
 		}
-		r.loaded = true
+		r.loaded, r.loadedAt = true, r.turn
 	} else if err := r.readQueues(ctx, r.horizon, now); err != nil {
 		return err
 	}

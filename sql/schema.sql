@@ -2962,6 +2962,17 @@ BEGIN
 END;
 $function$;
 
+CREATE OR REPLACE FUNCTION sched.worker_news()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    PERFORM pg_notify('sched.worker', NEW.id);
+    RETURN NULL;
+END;
+$function$;
+
 -- Indexes
 
 CREATE INDEX assignment_worker_index ON sched.assignment USING btree (worker_id);
@@ -3428,7 +3439,7 @@ CREATE TRIGGER kind_operator_delete AFTER DELETE ON sched.kind FOR EACH ROW EXEC
 CREATE TRIGGER kind_operator_insert AFTER INSERT ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_operator_update AFTER UPDATE OF description, queue, selector, protocol, priority, timeout, max_attempts, retry_base, retry_factor, retry_cap, retry_jitter, rate, burst, pinned ON sched.kind FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.queue IS DISTINCT FROM new.queue OR old.selector IS DISTINCT FROM new.selector OR old.protocol IS DISTINCT FROM new.protocol OR old.priority IS DISTINCT FROM new.priority OR old.timeout IS DISTINCT FROM new.timeout OR old.max_attempts IS DISTINCT FROM new.max_attempts OR old.retry_base IS DISTINCT FROM new.retry_base OR old.retry_factor IS DISTINCT FROM new.retry_factor OR old.retry_cap IS DISTINCT FROM new.retry_cap OR old.retry_jitter IS DISTINCT FROM new.retry_jitter OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('kind', 'kind', 'description,queue,selector,protocol,priority,timeout,max_attempts,retry_base,retry_factor,retry_cap,retry_jitter,rate,burst,pinned');
 CREATE TRIGGER kind_stamp BEFORE INSERT OR UPDATE ON sched.kind FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
-CREATE TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue FOR EACH ROW WHEN (old.max_running IS DISTINCT FROM new.max_running) EXECUTE FUNCTION sched.limit_moved();
+CREATE CONSTRAINT TRIGGER queue_limit_moved AFTER UPDATE OF max_running ON sched.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (old.max_running IS DISTINCT FROM new.max_running) EXECUTE FUNCTION sched.limit_moved();
 CREATE TRIGGER queue_operator_delete AFTER DELETE ON sched.queue FOR EACH ROW EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_insert AFTER INSERT ON sched.queue FOR EACH ROW WHEN (num_nonnulls(new.description, new.max_pending, new.max_running, new.rate, new.burst) > 0 OR new.strategy <> 'least_loaded'::text OR new.admission <> 'accept'::text OR new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
 CREATE TRIGGER queue_operator_update AFTER UPDATE OF description, strategy, admission, max_pending, max_running, rate, burst, pinned ON sched.queue FOR EACH ROW WHEN (old.description IS DISTINCT FROM new.description OR old.strategy IS DISTINCT FROM new.strategy OR old.admission IS DISTINCT FROM new.admission OR old.max_pending IS DISTINCT FROM new.max_pending OR old.max_running IS DISTINCT FROM new.max_running OR old.rate IS DISTINCT FROM new.rate OR old.burst IS DISTINCT FROM new.burst OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('queue', 'name', 'description,strategy,admission,max_pending,max_running,rate,burst,pinned');
@@ -3446,6 +3457,7 @@ CREATE TRIGGER setting_operator_insert AFTER INSERT ON sched.setting FOR EACH RO
 CREATE TRIGGER setting_operator_update AFTER UPDATE OF value, pinned ON sched.setting FOR EACH ROW WHEN (old.value IS DISTINCT FROM new.value OR old.pinned IS DISTINCT FROM new.pinned) EXECUTE FUNCTION sched.operator_change('setting', 'key', 'value,pinned');
 CREATE TRIGGER setting_stamp BEFORE UPDATE ON sched.setting FOR EACH ROW EXECUTE FUNCTION sched.setting_stamp();
 CREATE TRIGGER worker_moved BEFORE UPDATE OF state ON sched.worker FOR EACH ROW WHEN (old.state IS DISTINCT FROM new.state) EXECUTE FUNCTION sched.worker_moved();
+CREATE TRIGGER worker_news AFTER UPDATE OF state, labels ON sched.worker FOR EACH ROW WHEN (old.state IS DISTINCT FROM new.state OR old.labels IS DISTINCT FROM new.labels) EXECUTE FUNCTION sched.worker_news();
 
 -- Comments
 
@@ -3934,7 +3946,7 @@ COMMENT ON FUNCTION sched.explain_wait(bigint) IS 'Internal: why a task is still
 COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: the workers that have not ended, and how each stands to a task.';
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
-COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: another max_running waits for the claim that is under way by the old one.';
+COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: the commit of another max_running waits for the claim that is under way by the old one.';
 COMMENT ON FUNCTION sched.mark_schedule(text,text,text,timestamp with time zone,timestamp with time zone,text,text) IS 'Internal: by the leader: when a schedule is due next, why it waits, or what is wrong with it.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';
@@ -3963,6 +3975,7 @@ COMMENT ON FUNCTION sched.task_fault(text,jsonb,text,integer,timestamp with time
 COMMENT ON FUNCTION sched.unarchive_task(bigint) IS 'Internal: brings an archived task back.';
 COMMENT ON FUNCTION sched.wake_queue(text,bigint) IS 'Internal: wakes whom the leader named for a queue: one sidecar, all or none.';
 COMMENT ON FUNCTION sched.worker_moved() IS 'Trigger: a worker''s state goes forward only, and each move counts state_version up.';
+COMMENT ON FUNCTION sched.worker_news() IS 'Trigger: tells the leader of a worker whose state or labels changed.';
 COMMENT ON TRIGGER attempt_log_bound ON sched.attempt_log IS 'Bounds the log of a task.';
 COMMENT ON TRIGGER canary_config ON sched.canary IS 'Tells the sidecars when the share that holds changes, by the leader too.';
 COMMENT ON TRIGGER canary_operator_delete ON sched.canary IS 'Logs who removes one.';
@@ -3974,7 +3987,7 @@ COMMENT ON TRIGGER kind_operator_delete ON sched.kind IS 'Logs who removes one.'
 COMMENT ON TRIGGER kind_operator_insert ON sched.kind IS 'Logs who adds one.';
 COMMENT ON TRIGGER kind_operator_update ON sched.kind IS 'Logs who changes one.';
 COMMENT ON TRIGGER kind_stamp ON sched.kind IS 'Stamps updated_at and updated_by.';
-COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact at once.';
+COMMENT ON TRIGGER queue_limit_moved ON sched.queue IS 'Makes a new max_running exact once it is committed.';
 COMMENT ON TRIGGER queue_operator_delete ON sched.queue IS 'Logs who removes one.';
 COMMENT ON TRIGGER queue_operator_insert ON sched.queue IS 'Logs who adds one.';
 COMMENT ON TRIGGER queue_operator_update ON sched.queue IS 'Logs who changes one.';
@@ -3992,3 +4005,4 @@ COMMENT ON TRIGGER setting_operator_insert ON sched.setting IS 'Logs who adds on
 COMMENT ON TRIGGER setting_operator_update ON sched.setting IS 'Logs who changes one.';
 COMMENT ON TRIGGER setting_stamp ON sched.setting IS 'Stamps updated_at and updated_by.';
 COMMENT ON TRIGGER worker_moved ON sched.worker IS 'Refuses moves back, by whoever they are made.';
+COMMENT ON TRIGGER worker_news ON sched.worker IS 'Tells the leader.';

@@ -178,7 +178,7 @@ func newParts(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, link *link, 
 	s := &sidecar{cfg: cfg, opts: opts, link: link, watcher: watcher, sampler: sampler, governor: gov}
 	if cfg.Elastic != config.ElasticOff {
 		s.sizer = sizer.New(sizer.Config{
-			Governor: gov, Store: dbq.New(pool), Load: func() (cpu, mem float64, known bool) { return sampler.Usage().App() }, Observe: cfg.Elastic == config.ElasticObserve,
+			Governor: gov, Store: dbq.New(pool), Load: func() (load.Usage, bool) { return sampler.Usage().App() }, Observe: cfg.Elastic == config.ElasticObserve,
 			AppDown: health.HoldName, Logger: opts.Logger, Registerer: orUnread(registerer),
 		})
 	}

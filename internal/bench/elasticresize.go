@@ -131,9 +131,10 @@ func (r *Runner) beats(ctx context.Context, db *database, n int) (float64, error
 	governor := &puppet{ceiling: r.config.Elastic.Ceiling, slots: 2}
 	s := sizer.New(sizer.Config{
 		Governor: governor, Store: dbq.New(pool), Logger: discardLogger(), Registerer: prometheus.NewRegistry(), Now: clock,
-		Load: func() (cpu, mem float64, known bool) {
-			cpu, mem, known = sampler.Usage().App()
-			return min(cpu, elastic.Headroom/2), mem, known
+		Load: func() (load.Usage, bool) {
+			app, known := sampler.Usage().App()
+			app.CPU = min(app.CPU, elastic.Headroom/2)
+			return app, known
 		},
 	})
 	beat := func() {

@@ -59,7 +59,7 @@ type enqueuer struct {
 const (
 	insertSQL  = "insert into sched.river_job (kind, args, queue) values ($1, $2, $3)"
 	enqueueSQL = "select sched.enqueue($1, $2, queue => $3)"
-	// blindSQL calls a copy of sched.enqueue that doesn't look at pressure.
+	// blindSQL calls a copy of sched.enqueue that doesn't look at its queue.
 	blindSQL = "select sched.enqueue_blind($1, $2, queue => $3)"
 )
 
@@ -163,12 +163,15 @@ func enqueueFigures(rates map[int][]map[string]float64, rounds int) []Figure {
 	}
 }
 
-// pressureCondition is what sched.enqueue asks of a queue's row because of
-// pressure.
-const pressureCondition = "AND q.direct"
+// What sched.enqueue reads of a queue's row for a plain task, and what a copy has
+// instead that reads none.
+const (
+	readsQueue  = "FROM sched.queue AS q\n        LEFT JOIN"
+	readsDirect = "AND q.direct"
+	readsNone   = "FROM (SELECT coalesce(enqueue.queue, 'default') AS name) AS q\n        LEFT JOIN"
+)
 
-// prepareEnqueue makes the queue, and a copy of sched.enqueue that doesn't look at
-// pressure.
+// prepareEnqueue makes the queue, and a copy of sched.enqueue that doesn't look at it.
 func (d *database) prepareEnqueue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
@@ -177,10 +180,13 @@ func (d *database) prepareEnqueue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading sched.enqueue: %w", err)
 	}
-	if strings.Count(body, pressureCondition) != 1 {
-		return fmt.Errorf("sched.enqueue has no condition %q to leave out", pressureCondition)
+	for _, part := range []string{readsQueue, readsDirect} {
+		if strings.Count(body, part) != 1 {
+			return fmt.Errorf("sched.enqueue has no %q to leave out", part)
+		}
 	}
-	blind := strings.NewReplacer(pressureCondition, "", "sched.enqueue(", "sched.enqueue_blind(", "enqueue.", "enqueue_blind.").Replace(body)
+	blind := strings.NewReplacer(readsDirect, "", readsQueue, readsNone).Replace(body)
+	blind = strings.NewReplacer("sched.enqueue(", "sched.enqueue_blind(", "enqueue.", "enqueue_blind.").Replace(blind)
 	for _, sql := range []string{blind, "select sched.enqueue('warm', queue => '" + enqueueQueue + "')", "vacuum analyze"} {
 		if _, err := d.pool.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("setting up: %w", err)

@@ -104,7 +104,7 @@ func (r *Runner) routing(ctx context.Context) error {
 	}
 	steps := map[string]func(context.Context) ([]Figure, error){
 		partSpread: r.spread, partWake: r.wakeClaims, partBusy: r.busyNotifies, partLost: r.lostWakes,
-		partFleet: r.fleet, partSampling: r.sampling, partLimits: r.limits, partPaused: r.pausedHead, partBefore: r.before,
+		partFleet: r.fleet, partSampling: r.sampling, partLimits: r.limits, partPaused: r.heads, partBefore: r.before,
 	}
 	for _, part := range RoutingParts() {
 		if !slices.Contains(set.Parts, part) {

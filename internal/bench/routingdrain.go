@@ -73,32 +73,46 @@ func (r *Runner) limits(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// pausedHead measures what many tasks of a paused kind at the head of a queue do to
-// those behind them.
-func (r *Runner) pausedHead(ctx context.Context) ([]Figure, error) {
-	behind := r.sched()
-	behind.name = "sched_behind"
-	behind.counted = "kind = '" + noopKind + "'"
-	behind.prepare = func(ctx context.Context, db *database, tasks int) error {
+// heads measures what many tasks of a kind that may not run now do to those behind
+// them in the queue: of one that is paused, and of one whose limit is used up.
+func (r *Runner) heads(ctx context.Context) ([]Figure, error) {
+	result, err := r.compared(ctx, r.sched(),
+		r.behind("sched_behind_paused", `insert into sched.flow (scope, name, paused_until, pause_reason, paused_by)
+			values ('kind', '`+headKind+`', now() + interval '1 day', 'its app said so', 'bench')`),
+		r.behind("sched_behind_limited", `insert into sched.kind (kind, rate, burst) values ('`+headKind+`', 0.001, 1)`))
+	if err != nil {
+		return nil, err
+	}
+	return []Figure{
+		newFigure("routing.paused_head.vs_clear", result[1], "ratio", AtLeast(headBound), r.config.Rounds),
+		newFigure("routing.limited_head.vs_clear", result[2], "ratio", AtLeast(headBound), r.config.Rounds),
+	}, nil
+}
+
+const (
+	headKind  = "held-up"
+	headBound = 0.8
+)
+
+// behind drains what lies behind many tasks of a kind that a statement keeps from
+// running.
+func (r *Runner) behind(name, hold string) contender {
+	c := r.sched()
+	c.name = name
+	c.counted = "kind = '" + noopKind + "'"
+	c.prepare = func(ctx context.Context, db *database, tasks int) error {
 		if err := migrateSched(ctx, db); err != nil {
 			return err
 		}
-		const paused = "paused"
-		_, err := db.pool.Exec(ctx, `insert into sched.flow (scope, name, paused_until, pause_reason, paused_by)
-			values ('kind', $1, now() + interval '1 day', 'its app said so', 'bench')`, paused)
-		if err != nil {
-			return fmt.Errorf("pausing a kind: %w", err)
+		if _, err := db.pool.Exec(ctx, hold); err != nil {
+			return fmt.Errorf("holding a kind up: %w", err)
 		}
-		if err := fillKind(ctx, db, paused, r.config.Routing.Paused); err != nil {
+		if err := fillKind(ctx, db, headKind, r.config.Routing.Paused); err != nil {
 			return err
 		}
 		return fillSched(ctx, db, tasks)
 	}
-	result, err := r.compared(ctx, r.sched(), behind)
-	if err != nil {
-		return nil, err
-	}
-	return []Figure{newFigure("routing.paused_head.vs_clear", result[1], "ratio", AtLeast(0.8), r.config.Rounds)}, nil
+	return c
 }
 
 // Release is the programs of another release, as commands.

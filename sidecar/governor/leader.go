@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	leadInterval   = time.Second
+	leadInterval = time.Second
 	// newcomerPause is the least time between two turns, or looks at newcomers between
 	// them; newcomerSpread is added for each worker of the fleet, all of which read their
 	// policy after it.
@@ -73,6 +73,10 @@ func (g *Governor) lead(ctx context.Context) {
 	healthy := true
 	for turn := 0; ; turn++ {
 		started := time.Now()
+		select {
+		case <-g.newcomers: // who came before the turn is seen in it
+		default:
+		}
 		err := g.leadOnce(ctx, liveness, turn)
 		if ctx.Err() != nil {
 			return
@@ -95,20 +99,29 @@ func (g *Governor) greetUntil(ctx context.Context, next time.Time) bool {
 		if !sleep(ctx, min(pause, time.Until(next))) {
 			return false
 		}
+		if !time.Now().Before(next) {
+			return true
+		}
 		timer := time.NewTimer(time.Until(next))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
+			return false
 		case <-timer.C:
 			return true
 		case <-g.newcomers:
+			timer.Stop()
+			g.greet(ctx)
 		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return false
-		}
-		if err := errors.Join(g.registry.DiscoverQueues(ctx), g.router.Greet(ctx)); err != nil {
-			g.config.Logger.DebugContext(ctx, "newcomers are left to the next turn", slog.Any("error", err))
-		}
+	}
+}
+
+// greet has newcomers assigned, in the time that a turn's duties have at most.
+func (g *Governor) greet(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	if err := errors.Join(g.registry.DiscoverQueues(ctx), g.router.Greet(ctx)); err != nil {
+		g.config.Logger.DebugContext(ctx, "newcomers are left to the next turn", slog.Any("error", err))
 	}
 }
 

@@ -52,7 +52,7 @@ func (t *tally) begin(at time.Time) {
 // long a task takes. Its slot is still taken.
 func (t *tally) outcome(at, deadline time.Time, outcome *jobs.Outcome) (tells bool) {
 	switch {
-	case outcome.Kind == jobs.OutcomeRetry && !deadline.IsZero() && !at.Before(deadline), outcome.PauseKind:
+	case outcome.Kind == jobs.OutcomeRetry && !deadline.IsZero() && !at.Before(deadline), outcome.PauseKind, outcome.TurnedDown:
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.now.PushBack++

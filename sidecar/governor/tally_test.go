@@ -20,13 +20,13 @@ func TestTally(t *testing.T) {
 	c.end(at(500), &attemptTimes{asked: at(-20), started: at(0), ended: at(400), tells: true})
 	require.False(t, c.outcome(at(750), at(700), &jobs.Outcome{Kind: jobs.OutcomeRetry}))
 	c.end(at(750), &attemptTimes{})
-	for _, outcome := range []jobs.Outcome{{Kind: jobs.OutcomeSnooze, PauseKind: true}, {Kind: jobs.OutcomeHandBack}, {Kind: jobs.OutcomeRetry, AppDown: true}} {
+	for _, outcome := range []jobs.Outcome{{Kind: jobs.OutcomeSnooze, PauseKind: true}, {Kind: jobs.OutcomeRetry, TurnedDown: true}, {Kind: jobs.OutcomeHandBack}, {Kind: jobs.OutcomeRetry, AppDown: true}} {
 		c.begin(at(750))
 		require.False(t, c.outcome(at(750), time.Time{}, &outcome))
 		c.end(at(750), &attemptTimes{})
 	}
 	require.Equal(t, Tally{
-		Since: time.Second, Claimed: 5, Ended: 1, Held: 520 * time.Millisecond, PushBack: 2, Running: 1, Peak: 2,
+		Since: time.Second, Claimed: 6, Ended: 1, Held: 520 * time.Millisecond, PushBack: 3, Running: 1, Peak: 2,
 	}, c.take(at(1000)))
 
 	c.begin(at(1000))

@@ -130,14 +130,19 @@ func (g *Governor) examine(ctx context.Context, c *condition, roundTrip time.Dur
 	before := c.memory.Health
 	c.memory, _ = c.memory.Next(routing.Vitals{Seq: c.beats, LoadPercent: app.Short()})
 	if short := c.memory.Health == routing.Overloaded; short != (before == routing.Overloaded) {
-		g.spare(ctx, short, app.Short())
+		g.spare(ctx, short, app)
 	}
 }
 
 // spare gives the app one task at a time while its memory is short. Not none: memory
-// that an app keeps once it had it would end its work for good.
-func (g *Governor) spare(ctx context.Context, short bool, percent float64) {
+// that an app keeps once it had it would end its work for good. Where slots follow the
+// app they begin from one again, and grow as they always do.
+func (g *Governor) spare(ctx context.Context, short bool, app routing.AppLoad) {
 	_, before := g.slots.counts()
+	percent := app.Short()
+	if short && app.Sized {
+		g.slots.setLimit(1)
+	}
 	grew := g.slots.setSingle(short)
 	_, now := g.slots.counts()
 	reason := fmt.Sprintf("memory of the app is no longer short: %.0f %%", percent)

@@ -33,6 +33,7 @@ func outcomeOf(r reply, kind string, now time.Time) jobs.Outcome {
 		if told {
 			return jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: delay, Error: describe(r, kind)}
 		}
+		return jobs.Outcome{Kind: jobs.OutcomeRetry, TurnedDown: true, Error: describe(r, kind)}
 	case http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return jobs.Outcome{Kind: jobs.OutcomeCancel, Error: describe(r, kind)}

@@ -81,8 +81,8 @@ func TestStatusTable(t *testing.T) {
 		{"too many", 429, soon, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: 30 * time.Second, Error: "app answered 429"}},
 		{"unavailable", 503, headers{"Retry-After": "Sun, 01 Mar 2026 12:00:10 GMT"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: 10 * time.Second, Error: "app answered 503"}},
 		{"unavailable for long", 503, headers{"Retry-After": "86400"}, "", jobs.Outcome{Kind: jobs.OutcomeSnooze, PauseKind: true, Delay: time.Hour, Error: "app answered 503"}},
-		{"too many, without a time", 429, nil, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 429"}},
-		{"unavailable, at no time", 503, headers{"Retry-After": "soon"}, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 503"}},
+		{"too many, without a time", 429, nil, "", jobs.Outcome{Kind: jobs.OutcomeRetry, TurnedDown: true, Error: "app answered 429"}},
+		{"unavailable, at no time", 503, headers{"Retry-After": "soon"}, "", jobs.Outcome{Kind: jobs.OutcomeRetry, TurnedDown: true, Error: "app answered 503"}},
 
 		{"error", 500, nil, "panic: boom\n\tat x", jobs.Outcome{Kind: jobs.OutcomeRetry, Error: "app answered 500 Internal Server Error: panic: boom\n\tat x"}},
 		{"error with a time", 500, soon, "", jobs.Outcome{Kind: jobs.OutcomeRetry, Delay: 30 * time.Second, Error: "app answered 500"}},

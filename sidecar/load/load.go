@@ -12,7 +12,7 @@ const (
 	sampleInterval = time.Second
 	// freshFor is how old a sample may be that is acted on, reportFor a report of
 	// the app itself.
-	freshFor  = 5 * time.Second
+	freshFor  = 3 * time.Second
 	reportFor = 15 * time.Second
 	// surveyEvery is how often processes and limits are looked for anew.
 	surveyEvery = 5 * time.Second
@@ -32,8 +32,10 @@ const (
 type measured struct {
 	cpu float64 // 0 to 1, over the time since the one before
 	mem float64 // 0 to 1
-	at  time.Time
-	of  Scope
+	// cores is what cpu is a part of.
+	cores float64
+	at    time.Time
+	of    Scope
 }
 
 // Config is what a sampler needs. All of it is optional.
@@ -117,9 +119,9 @@ func (s *Sampler) Sample() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = measured{
-		cpu: share(current.cpuSince(before), current.cpus*now.Sub(before.at).Seconds()),
-		mem: share(current.memory, current.memoryLimit),
-		at:  now, of: current.what.scope,
+		cpu:   share(current.cpuSince(before), current.cpus*now.Sub(before.at).Seconds()),
+		mem:   share(current.memory, current.memoryLimit),
+		cores: current.cpus, at: now, of: current.what.scope,
 	}
 	return nil
 }
@@ -135,7 +137,8 @@ func share(used, of float64) float64 {
 type Usage struct {
 	// CPU and Mem are what Of uses of what it may use, 0 to 1; 0 where Of is empty.
 	CPU, Mem float64
-	Of       Scope // empty: there is no fresh sample
+	Cores    float64 // that CPU is a part of
+	Of       Scope   // empty: there is no fresh sample
 	// Report is the app's own word for its load, 0 to 100, if it is Reported.
 	Report   float64
 	Reported bool
@@ -148,7 +151,7 @@ func (s *Sampler) Usage() Usage {
 	now := s.now()
 	var u Usage
 	if !s.last.at.IsZero() && now.Sub(s.last.at) <= freshFor {
-		u.CPU, u.Mem, u.Of = s.last.cpu, s.last.mem, s.last.of
+		u.CPU, u.Mem, u.Cores, u.Of = s.last.cpu, s.last.mem, s.last.cores, s.last.of
 	}
 	if !s.reportedAt.IsZero() && now.Sub(s.reportedAt) <= reportFor {
 		u.Report, u.Reported = s.report, true
@@ -156,17 +159,17 @@ func (s *Sampler) Usage() Usage {
 	return u
 }
 
-// App returns the cpu and memory that are the app's own, 0 to 1, and whether anything
-// is known of them. A report takes the place of the cpu: it is the app's word for how
+// App returns what of it is the app's own, and whether anything is known of that. A
+// report takes the place of the cpu, of no number of cores: it is the app's word for how
 // busy it is. What is measured of a cgroup or a machine is nobody's to act on.
-func (u Usage) App() (cpu, mem float64, known bool) {
+func (u Usage) App() (app Usage, known bool) {
 	if u.Of == App {
-		cpu, mem, known = u.CPU, u.Mem, true
+		app, known = u, true
 	}
 	if u.Reported {
-		cpu, known = u.Report/100, true
+		app.CPU, app.Cores, known = u.Report/100, 0, true
 	}
-	return cpu, mem, known
+	return app, known
 }
 
 // Report takes the app's own word for its load, in percent, which counts more than

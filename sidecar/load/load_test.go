@@ -331,9 +331,9 @@ func TestUsage(t *testing.T) {
 	s := load.NewSampler(load.Config{Root: root, Now: c.now, PID: func() int { return 42 }})
 	known := func(cpu, mem float64) {
 		t.Helper()
-		c, m, ok := s.Usage().App()
+		app, ok := s.Usage().App()
 		require.True(t, ok)
-		require.InDeltaSlice(t, []float64{cpu, mem}, []float64{c, m}, 1e-4)
+		require.InDeltaSlice(t, []float64{cpu, mem}, []float64{app.CPU, app.Mem}, 1e-4)
 	}
 	require.Equal(t, load.Usage{}, s.Usage())
 	with(machine(1000, 1), unified(), proc(42, 1, 10, 5, 0, 4096)).write(t, root)
@@ -344,6 +344,8 @@ func TestUsage(t *testing.T) {
 	u := s.Usage()
 	require.False(t, u.Reported)
 	known(0.25, 0.5) // memory is no cpu
+	app, _ := u.App()
+	require.InDelta(t, 4, app.Cores, 0)
 
 	s.Report(12)
 	s.Report(math.NaN())
@@ -357,10 +359,10 @@ func TestUsage(t *testing.T) {
 	s.Report(-1)
 	known(0, 0.5)
 
-	c.at = c.at.Add(5*time.Second + 1)
+	c.at = c.at.Add(3*time.Second + 1)
 	require.Equal(t, load.Usage{Reported: true}, s.Usage(), "what is old is not told")
 	known(0, 0)
-	c.at = c.at.Add(10 * time.Second)
+	c.at = c.at.Add(12 * time.Second)
 	require.Equal(t, load.Usage{}, s.Usage(), "nor is a report that is old")
 }
 
@@ -387,14 +389,15 @@ func TestOnlyTheAppsLoadIsItsLoad(t *testing.T) {
 			u := s.Usage()
 			require.Equal(t, scope, u.Of)
 			require.InDelta(t, 1, u.CPU, 0)
-			_, _, known := u.App()
+			_, known := u.App()
 			require.False(t, known)
 
 			s.Report(40)
-			cpu, mem, known := s.Usage().App()
+			app, known := s.Usage().App()
 			require.True(t, known)
-			require.InDelta(t, 0.4, cpu, 1e-9)
-			require.Zero(t, mem)
+			require.InDelta(t, 0.4, app.CPU, 1e-9)
+			require.Zero(t, app.Mem)
+			require.Zero(t, app.Cores)
 		})
 	}
 }

@@ -16,12 +16,15 @@ import (
 	"github.com/sched-sidecar/sched/elastic"
 	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sidecar/governor"
+	"github.com/sched-sidecar/sched/sidecar/load"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
 const (
 	interval    = time.Second
 	readTimeout = 900 * time.Millisecond
+	// forgetLoad is after how long a load that is known no more counts as never known.
+	forgetLoad = 15 * time.Second
 	// publishStep is by which part of itself demand must change to be written.
 	publishStep = 0.1
 )
@@ -45,9 +48,10 @@ type Store interface {
 type Config struct {
 	Governor Governor
 	Store    Store
-	// Load returns cpu and memory of what the app may use, 0 to 1, and whether that
-	// is the app's own and fresh. What isn't known limits nothing.
-	Load       func() (cpu, mem float64, known bool)
+	// Load returns what the app uses, and whether that is known: see [load.Usage.App].
+	// What was never known limits nothing; what is known no more stops all moves for a
+	// while.
+	Load       func() (app load.Usage, known bool)
 	Observe    bool   // decide, but don't apply
 	AppDown    string // the hold that is on while the app is down
 	Logger     *slog.Logger
@@ -64,6 +68,7 @@ type Sizer struct {
 
 	backlogs  elastic.Backlogs // as read last; nil: not known
 	queues    int64            // which those are of
+	loadAt    time.Time        // when the app's load was known last; zero: it never was
 	said      dbq.WorkerElasticParams
 	shadow    int // slots that there would be, observing
 	lastCause elastic.Reason
@@ -113,7 +118,8 @@ func (s *Sizer) sample(ctx context.Context, status governor.Status, tally govern
 		At: s.config.Now(), Slots: status.Slots, Ceiling: status.Ceiling,
 		Ended: tally.Ended, PushBack: tally.PushBack, Running: tally.Running, Peak: tally.Peak,
 		// An app that holds nothing at once is on its way, or gone.
-		AppDown: slices.Contains(status.Holds, s.config.AppDown) || status.Slots == 0,
+		AppDown:  slices.Contains(status.Holds, s.config.AppDown) || status.Slots == 0,
+		Observed: s.config.Observe,
 	}
 	if s.config.Observe && s.shadow > 0 {
 		sample.Slots = s.shadow
@@ -121,8 +127,11 @@ func (s *Sizer) sample(ctx context.Context, status governor.Status, tally govern
 	if tally.Ended > 0 {
 		sample.Service = tally.Held / time.Duration(tally.Ended)
 	}
-	if cpu, mem, known := s.config.Load(); known {
-		sample.CPU, sample.Mem = cpu, mem
+	if app, known := s.config.Load(); known {
+		sample.CPU, sample.Mem, sample.Cores = app.CPU, app.Mem, app.Cores
+		s.loadAt = sample.At
+	} else if sample.At.Sub(s.loadAt) < forgetLoad {
+		sample.At = s.loadAt
 	}
 	seconds := max(tally.Since.Seconds(), 0.001)
 	claimed := float64(tally.Claimed)

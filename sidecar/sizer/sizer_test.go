@@ -15,6 +15,7 @@ import (
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/routing"
 	"github.com/sched-sidecar/sched/sidecar/governor"
+	"github.com/sched-sidecar/sched/sidecar/load"
 	"github.com/sched-sidecar/sched/sidecar/sizer"
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
@@ -26,8 +27,10 @@ type fake struct {
 	slots int
 	room  int // of the app; 0: any
 	load  float64
-	holds []string
-	notes []routing.Decision
+	// unseen: nothing is known of the app's load.
+	unseen bool
+	holds  []string
+	notes  []routing.Decision
 
 	row     dbq.ElasticReadRow
 	err     error
@@ -74,7 +77,9 @@ func (f *fake) wait(tasks int32, share float64) {
 func newSizer(f *fake, observe bool) (*sizer.Sizer, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	return sizer.New(sizer.Config{
-		Governor: f, Store: f, Load: func() (float64, float64, bool) { return max(f.load, 0.2), max(f.load, 0.2), true }, Observe: observe, AppDown: "app down",
+		Governor: f, Store: f, Load: func() (load.Usage, bool) {
+			return load.Usage{CPU: max(f.load, 0.2), Mem: max(f.load, 0.2), Cores: 2}, !f.unseen
+		}, Observe: observe, AppDown: "app down",
 		Logger: slog.New(slog.DiscardHandler), Registerer: registry,
 	}), registry
 }
@@ -156,6 +161,25 @@ func TestNothingIsMovedByWhatIsOld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A load that was known and is no more isn't taken for none, until it has been away
+// for as long as apps may be silent.
+func TestLoadThatIsKnownNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{rate: 1000, slots: 8, load: 0.9, row: dbq.ElasticReadRow{Settings: `{}`}}
+		f.wait(1000, 1)
+		s, _ := newSizer(f, false)
+		play(t, s, 5)
+		before := f.slots
+		require.LessOrEqual(t, before, 8, "no headroom")
+		f.unseen = true
+		play(t, s, 12)
+		require.Equal(t, before, f.slots)
+		play(t, s, 10)
+		require.Greater(t, f.slots, before)
+	})
 }
 
 // A worker that doesn't know what it needs asks for no more workers.

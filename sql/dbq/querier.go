@@ -409,8 +409,8 @@ type Querier interface {
 	WorkerList(ctx context.Context, arg WorkerListParams) ([][]byte, error)
 	// The load between two heartbeats. When it changed, at most once a second.
 	WorkerLoad(ctx context.Context, arg WorkerLoadParams) (int64, error)
-	// Moves a registration on if nobody has moved it since its state was read, and tells
-	// the leader. Nothing comes back from done or evicted: a trigger refuses that.
+	// Moves a registration on if nobody has moved it since its state was read. Nothing
+	// comes back from done or evicted: a trigger refuses that. Another tells the leader.
 	WorkerMove(ctx context.Context, arg WorkerMoveParams) (int64, error)
 	// Starts a registration. Once per start of a sidecar, and after each eviction.
 	WorkerRegister(ctx context.Context, arg WorkerRegisterParams) error

@@ -280,18 +280,14 @@ func (q *Queries) WorkerLoad(ctx context.Context, arg WorkerLoadParams) (int64, 
 }
 
 const workerMove = `-- name: WorkerMove :execrows
-WITH moved AS (
-    UPDATE sched.worker AS w
-    SET state = $1,
-        state_version = w.state_version + 1,
-        reason = $2::text,
-        running = CASE WHEN $1::text = 'done' THEN 0 ELSE w.running END,
-        polling = w.polling AND $1::text = 'active',
-        ended_at = CASE WHEN $1::text = 'done' THEN clock_timestamp() END
-    WHERE w.id = $3 AND w.state = $4::text AND w.state_version = $5
-    RETURNING w.id
-)
-SELECT pg_notify('sched.worker', m.id)::text AS told FROM moved AS m
+UPDATE sched.worker AS w
+SET state = $1,
+    state_version = w.state_version + 1,
+    reason = $2::text,
+    running = CASE WHEN $1::text = 'done' THEN 0 ELSE w.running END,
+    polling = w.polling AND $1::text = 'active',
+    ended_at = CASE WHEN $1::text = 'done' THEN clock_timestamp() END
+WHERE w.id = $3 AND w.state = $4::text AND w.state_version = $5
 `
 
 type WorkerMoveParams struct {
@@ -302,8 +298,8 @@ type WorkerMoveParams struct {
 	StateVersion int64
 }
 
-// Moves a registration on if nobody has moved it since its state was read, and tells
-// the leader. Nothing comes back from done or evicted: a trigger refuses that.
+// Moves a registration on if nobody has moved it since its state was read. Nothing
+// comes back from done or evicted: a trigger refuses that. Another tells the leader.
 func (q *Queries) WorkerMove(ctx context.Context, arg WorkerMoveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, workerMove,
 		arg.ToState,

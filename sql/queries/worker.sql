@@ -15,20 +15,16 @@ FROM sched.worker AS w
 WHERE w.id = @id;
 
 -- name: WorkerMove :execrows
--- Moves a registration on if nobody has moved it since its state was read, and tells
--- the leader. Nothing comes back from done or evicted: a trigger refuses that.
-WITH moved AS (
-    UPDATE sched.worker AS w
-    SET state = @to_state,
-        state_version = w.state_version + 1,
-        reason = @reason::text,
-        running = CASE WHEN @to_state::text = 'done' THEN 0 ELSE w.running END,
-        polling = w.polling AND @to_state::text = 'active',
-        ended_at = CASE WHEN @to_state::text = 'done' THEN clock_timestamp() END
-    WHERE w.id = @id AND w.state = @from_state::text AND w.state_version = @state_version
-    RETURNING w.id
-)
-SELECT pg_notify('sched.worker', m.id)::text AS told FROM moved AS m;
+-- Moves a registration on if nobody has moved it since its state was read. Nothing
+-- comes back from done or evicted: a trigger refuses that. Another tells the leader.
+UPDATE sched.worker AS w
+SET state = @to_state,
+    state_version = w.state_version + 1,
+    reason = @reason::text,
+    running = CASE WHEN @to_state::text = 'done' THEN 0 ELSE w.running END,
+    polling = w.polling AND @to_state::text = 'active',
+    ended_at = CASE WHEN @to_state::text = 'done' THEN clock_timestamp() END
+WHERE w.id = @id AND w.state = @from_state::text AND w.state_version = @state_version;
 
 -- name: WorkerBeat :one
 -- One heartbeat with the load. Returns the state, which an operator may have moved
