@@ -157,17 +157,24 @@ type Governor struct {
 	startedOnce atomic.Bool
 }
 
+func (c Config) validate() error {
+	if c.Ceiling < 1 || c.Ceiling > SlotsMax {
+		return fmt.Errorf("ceiling %d is out of range 1..%d", c.Ceiling, SlotsMax)
+	}
+	if c.FenceAfter >= c.EvictAfter {
+		return fmt.Errorf("fence after %s must be shorter than evict after %s: a worker must have ended its calls before others get its tasks",
+			c.FenceAfter, c.EvictAfter)
+	}
+	if c.TokenRate < 0 || c.TokenRate > 0 && c.TokenBurst < 1 {
+		return fmt.Errorf("%g tokens a second with a burst of %d let nothing through", c.TokenRate, c.TokenBurst)
+	}
+	return nil
+}
+
 // New returns a governor that does nothing until [Governor.Start].
 func New(config Config) (*Governor, error) {
-	if config.Ceiling < 1 || config.Ceiling > SlotsMax {
-		return nil, fmt.Errorf("ceiling %d is out of range 1..%d", config.Ceiling, SlotsMax)
-	}
-	if config.FenceAfter >= config.EvictAfter {
-		return nil, fmt.Errorf("fence after %s must be shorter than evict after %s: a worker must have ended its calls before others get its tasks",
-			config.FenceAfter, config.EvictAfter)
-	}
-	if config.TokenRate < 0 || config.TokenRate > 0 && config.TokenBurst < 1 {
-		return nil, fmt.Errorf("%g tokens a second with a burst of %d let nothing through", config.TokenRate, config.TokenBurst)
+	if err := config.validate(); err != nil {
+		return nil, err
 	}
 	if config.Listen == nil {
 		config.Listen = config.Pool.Config().ConnConfig
