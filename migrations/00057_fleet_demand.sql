@@ -66,9 +66,13 @@ WITH live AS (
                     )
             ) THEN 1
             WHEN EXISTS (
-                SELECT FROM sched.river_job AS j
-                WHERE j.state IN ('retryable', 'scheduled') AND j.scheduled_at <= statement_timestamp()
-                    AND NOT EXISTS (SELECT FROM sched.river_queue AS p WHERE p.name = j.queue AND p.paused_at IS NOT NULL)
+                SELECT FROM (
+                    -- The longest overdue: a paused queue may have any number of them, which nobody promotes without a leader.
+                    SELECT j.queue FROM sched.river_job AS j
+                    WHERE j.state IN ('retryable', 'scheduled') AND j.scheduled_at <= statement_timestamp()
+                    ORDER BY j.scheduled_at, j.id LIMIT 20000
+                ) AS due
+                WHERE NOT EXISTS (SELECT FROM sched.river_queue AS p WHERE p.name = due.queue AND p.paused_at IS NOT NULL)
             ) THEN 1
             ELSE 0
         END AS by_waiting

@@ -3399,10 +3399,14 @@ CREATE VIEW sched.fleet_demand AS
                                FROM sched.river_job j
                               WHERE j.queue = w.queue AND j.state = 'available'::sched.river_job_state AND j.scheduled_at <= statement_timestamp())))) THEN 1
                     WHEN (EXISTS ( SELECT
-                       FROM sched.river_job j
-                      WHERE (j.state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state])) AND j.scheduled_at <= statement_timestamp() AND NOT (EXISTS ( SELECT
+                       FROM ( SELECT j.queue
+                               FROM sched.river_job j
+                              WHERE (j.state = ANY (ARRAY['retryable'::sched.river_job_state, 'scheduled'::sched.river_job_state])) AND j.scheduled_at <= statement_timestamp()
+                              ORDER BY j.scheduled_at, j.id
+                             LIMIT 20000) due
+                      WHERE NOT (EXISTS ( SELECT
                                FROM sched.river_queue p
-                              WHERE p.name = j.queue AND p.paused_at IS NOT NULL)))) THEN 1
+                              WHERE p.name = due.queue AND p.paused_at IS NOT NULL)))) THEN 1
                     ELSE 0
                 END AS by_waiting
            FROM total t
