@@ -16,12 +16,12 @@ import (
 const queuesShown = 50
 
 // metrics are those of the leader; see docs/metrics.md. Whoever doesn't lead shows
-// zeros, and no queue.
+// zeros, no queue, and no wish for workers: an autoscaler would obey a zero.
 type metrics struct {
 	fleetPressure, fleetPending, fleetLoad     prometheus.Gauge
 	unroutableQueues, unroutableTasks          prometheus.Gauge
 	topologyVersion, assignments, workersAtAll prometheus.Gauge
-	desiredWorkers                             prometheus.Gauge
+	desiredWorkers                             absentGauge
 	queuePressure, queuePending                *prometheus.GaugeVec
 	workers                                    *prometheus.GaugeVec
 	turnSeconds                                prometheus.Histogram
@@ -29,6 +29,12 @@ type metrics struct {
 	queueOldest, queuePaused                   *prometheus.GaugeVec
 	shown                                      []string // queues with series of their own
 }
+
+// absentGauge is a gauge that is absent until it is set, and once it is reset.
+type absentGauge struct{ *prometheus.GaugeVec }
+
+// Set shows a value.
+func (g absentGauge) Set(value float64) { g.WithLabelValues().Set(value) }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	gauge := func(name, help string) prometheus.Gauge {
@@ -46,7 +52,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		topologyVersion:  gauge("topology_version", "Version of the newest topology. By the leader; 0 at the others."),
 		assignments:      gauge("assignments", "Rows of sched.assignment. By the leader; 0 at the others."),
 		workersAtAll:     gauge("fleet_slots", "Sum of the slots of all live workers. By the leader; 0 at the others."),
-		desiredWorkers:   gauge("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it. By the leader; 0 at the others."),
+		desiredWorkers:   absentGauge{vec("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it. By the leader, each 5 s; absent at the others, so that no autoscaler takes a lost leader for an idle fleet.")},
 		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red. By the leader; absent at the others.", "queue"),
 		queuePending:     vec("queue_pending", "Tasks available and due in the 50 queues with the most of them, counted up to max_pending. By the leader; absent at the others.", "queue"),
 		workers:          vec("fleet_workers", "Live workers by health: good, strained, overloaded. By the leader; absent at the others.", "health"),
@@ -56,16 +62,17 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	m.queueOldest = vec("queue_oldest_available_seconds", "How long the longest waiting task has been due, of the 50 queues with the most waiting tasks. By the leader, each 5 s; absent at the others.", "queue")
 	m.queuePaused = vec("queue_paused", "1 while the queue is paused, of the 50 queues with the most waiting tasks. By the leader, each 5 s; absent at the others.", "queue")
 	registerer.MustRegister(m.fleetOldest, m.queueOldest, m.queuePaused, m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion,
-		m.assignments, m.workersAtAll, m.desiredWorkers, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
+		m.assignments, m.workersAtAll, m.desiredWorkers.GaugeVec, m.queuePressure, m.queuePending, m.workers, m.turnSeconds)
 	return m
 }
 
 func (m *metrics) reset() {
 	for _, gauge := range []prometheus.Gauge{
-		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll, m.desiredWorkers, m.fleetOldest,
+		m.fleetPressure, m.fleetPending, m.fleetLoad, m.unroutableQueues, m.unroutableTasks, m.topologyVersion, m.assignments, m.workersAtAll, m.fleetOldest,
 	} {
 		gauge.Set(0)
 	}
+	m.desiredWorkers.Reset()
 	m.queuePressure.Reset()
 	m.queuePending.Reset()
 	m.queueOldest.Reset()

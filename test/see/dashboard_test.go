@@ -165,7 +165,7 @@ func TestDeploymentIsWhole(t *testing.T) {
 // The sidecar of the example for Kubernetes knows all that it is told.
 func TestKubernetesExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/kubernetes/deployment.yaml")
+	text, err := os.ReadFile(filepath.Join(kubernetes, "deployment.yaml"))
 	require.NoError(t, err)
 	reference, err := os.ReadFile("../../docs/config.md")
 	require.NoError(t, err)

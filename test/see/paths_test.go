@@ -8,4 +8,5 @@ const (
 	dashboardFile = "../../deploy/grafana/dashboards/sched-prometheus.json"
 	provisioning  = "../../deploy/grafana/provisioning"
 	composeFile   = "../../deploy/compose/compose.yml"
+	kubernetes    = "../../deploy/kubernetes"
 )
