@@ -1,6 +1,7 @@
--- Locking: replaces functions and creates a view only; nothing that is in use gets locked.
+-- Locking: replaces functions and creates views only; nothing that is in use gets locked.
 --
--- What is asked or done by a task's id works for archived tasks as well. And a view of the workers, for auditors and dashboards.
+-- What is asked or done by a task's id works for archived tasks as well. And views of the workers and of what waits, for auditors and
+-- dashboards.
 
 -- +goose Up
 
@@ -254,11 +255,29 @@ COMMENT ON COLUMN sched.workers.heartbeat_at IS 'Last heartbeat, by the clock of
 COMMENT ON COLUMN sched.workers.ended_at IS 'When it ended or was evicted; NULL while it lives.';
 COMMENT ON COLUMN sched.workers.reason IS 'Why it is in this state.';
 
-REVOKE ALL ON sched.workers FROM PUBLIC;
+-- Its priority is the column itself, unlike that of sched.task: only so it is in the order of the claim's index.
+CREATE VIEW sched.waiting AS
+SELECT
+    j.id, j.kind, j.queue, j.priority, j.scheduled_at AS run_at, j.created_at,
+    j.metadata #>> '{sched:by,user}' AS enqueued_by, nullif(j.metadata #>> '{sched:by,app}', '') AS enqueued_app
+FROM sched.river_job AS j
+WHERE j.state = 'available';
+COMMENT ON VIEW sched.waiting IS 'The tasks that are available. queue = ... ordered by priority, run_at, id, or with priority = ... by run_at, id, is served by the index of the claim.';
+COMMENT ON COLUMN sched.waiting.id IS 'Id of the task.';
+COMMENT ON COLUMN sched.waiting.kind IS 'Kind.';
+COMMENT ON COLUMN sched.waiting.queue IS 'Queue.';
+COMMENT ON COLUMN sched.waiting.priority IS '1 starts first, 4 last.';
+COMMENT ON COLUMN sched.waiting.run_at IS 'Since when it may run.';
+COMMENT ON COLUMN sched.waiting.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN sched.waiting.enqueued_by IS 'Login role that enqueued it; NULL if a River client did.';
+COMMENT ON COLUMN sched.waiting.enqueued_app IS 'application_name of that connection.';
+
+REVOKE ALL ON sched.workers, sched.waiting FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sched FROM PUBLIC;
 
 -- +goose Down
 
+DROP VIEW sched.waiting;
 DROP VIEW sched.workers;
 
 -- +goose StatementBegin

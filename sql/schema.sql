@@ -3322,6 +3322,18 @@ CREATE VIEW sched.workers AS
     w.reason
    FROM sched.worker w;
 
+CREATE VIEW sched.waiting AS
+ SELECT j.id,
+    j.kind,
+    j.queue,
+    j.priority,
+    j.scheduled_at AS run_at,
+    j.created_at,
+    j.metadata #>> '{sched:by,user}'::text[] AS enqueued_by,
+    NULLIF(j.metadata #>> '{sched:by,app}'::text[], ''::text) AS enqueued_app
+   FROM sched.river_job j
+  WHERE j.state = 'available'::sched.river_job_state;
+
 CREATE VIEW sched.fleet_demand AS
  WITH live AS (
          SELECT w.state = 'draining'::text AS draining,
@@ -3853,6 +3865,15 @@ COMMENT ON COLUMN sched.topology_snapshot.taken_at_ns IS 'The same in nanosecond
 COMMENT ON COLUMN sched.topology_snapshot.sha256 IS 'SHA-256 of the text of topology, in hex.';
 COMMENT ON COLUMN sched.topology_snapshot.reason IS 'What brought it about: join, leave, change or interval.';
 COMMENT ON COLUMN sched.topology_snapshot.topology IS 'Workers by id, with labels, state, health, slots and queues.';
+COMMENT ON VIEW sched.waiting IS 'The tasks that are available. queue = ... ordered by priority, run_at, id, or with priority = ... by run_at, id, is served by the index of the claim.';
+COMMENT ON COLUMN sched.waiting.id IS 'Id of the task.';
+COMMENT ON COLUMN sched.waiting.kind IS 'Kind.';
+COMMENT ON COLUMN sched.waiting.queue IS 'Queue.';
+COMMENT ON COLUMN sched.waiting.priority IS '1 starts first, 4 last.';
+COMMENT ON COLUMN sched.waiting.run_at IS 'Since when it may run.';
+COMMENT ON COLUMN sched.waiting.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN sched.waiting.enqueued_by IS 'Login role that enqueued it; NULL if a River client did.';
+COMMENT ON COLUMN sched.waiting.enqueued_app IS 'application_name of that connection.';
 COMMENT ON TABLE sched.worker IS 'One row per registration of a sidecar: who it is, what it serves, and how loaded it is now.';
 COMMENT ON COLUMN sched.worker.id IS 'Random id of this registration (w- and 12 characters); the first part of a lease.';
 COMMENT ON COLUMN sched.worker.client_id IS 'Id of the process, also its River client id; the same after a new registration.';

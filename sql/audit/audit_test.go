@@ -222,7 +222,7 @@ func TestRareFiltersAreBounded(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
-	small := strings.NewReplacer("LIMIT 100000", "LIMIT 200", "LIMIT 20000", "LIMIT 200", "ELSE 20000", "ELSE 200", "LIMIT 10000", "LIMIT 200", "THEN 500", "THEN 200")
+	small := strings.NewReplacer("LIMIT 100000", "LIMIT 200", "LIMIT 20000", "LIMIT 200", "ELSE 20000", "ELSE 200", "LIMIT 10000", "LIMIT 200", "10000 / l.lanes", "200 / l.lanes", "THEN 500", "THEN 200")
 	for name, q := range questions(t) {
 		for _, p := range q.Params {
 			values := map[string]string{"since": "720h", p.Name: "none"}

@@ -6,7 +6,7 @@
 --   queue  text     -      only of this queue
 --   limit  integer  100    1 to 1000 tasks of each queue
 --
--- Bounds: 100 queues; 10,000 waiting tasks of each, by the index of the claim.
+-- Bounds: 100 queues, those with the most that waits; the limit of each, by the index of the claim.
 SELECT q.name AS queue, q.unroutable AS nobody_offers, t.id AS task_id, t.kind, t.priority, t.run_at AS waits_since, now() - t.run_at AS waits, t.enqueued_by
 FROM (
     SELECT s.name, s.unroutable FROM sched.queues AS s
@@ -14,13 +14,9 @@ FROM (
     ORDER BY s.pending DESC, s.name LIMIT 100
 ) AS q
 CROSS JOIN LATERAL (
-    SELECT w.*
-    FROM (
-        SELECT l.id, l.kind, l.priority, l.run_at, l.enqueued_by
-        FROM sched.task AS l
-        WHERE l.status = 'available' AND l.queue = q.name AND l.run_at <= now()
-        LIMIT 10000
-    ) AS w
+    SELECT w.id, w.kind, w.priority, w.run_at, w.enqueued_by
+    FROM sched.waiting AS w
+    WHERE w.queue = q.name AND w.run_at <= now()
     ORDER BY w.priority, w.run_at, w.id
     LIMIT @limit::integer
 ) AS t

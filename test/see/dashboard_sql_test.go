@@ -140,3 +140,27 @@ func TestSQLDashboardNeedsViewsOnly(t *testing.T) {
 		}
 	}
 }
+
+// The panel of waiting tasks has those that wait longest, however many wait.
+func TestWaitingTasksPanel(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO sched.queue (name, base) VALUES ('bulk', 'bulk'), ('mail', 'mail');
+		INSERT INTO sched.river_job (kind, queue, args, scheduled_at) SELECT 'bulk', 'bulk', '{}', now() - interval '1 minute' FROM generate_series(1, 10500);
+		INSERT INTO sched.river_job (kind, queue, args, priority, scheduled_at) VALUES ('old', 'bulk', '{}', 4, now() - interval '1 hour'), ('mail', 'mail', '{}', 1, now() - interval '2 hours')`)
+	require.NoError(t, err)
+	for _, panel := range readSQLDashboard(t).Panels {
+		if panel.Title != "Waiting tasks" {
+			continue
+		}
+		rows, err := pool.Query(t.Context(), "SELECT kind FROM ("+expand(panel.Targets[0].RawSQL)+") AS w")
+		require.NoError(t, err)
+		kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Len(t, kinds, 50)
+		require.Equal(t, []string{"mail", "old", "bulk"}, kinds[:3])
+		return
+	}
+	require.Fail(t, "there is no such panel")
+}
