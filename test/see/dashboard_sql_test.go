@@ -22,7 +22,10 @@ type sqlDashboard struct {
 	UID        string
 	Links      []struct{ Title, URL string }
 	Templating struct {
-		List []struct{ Name, Type, Query string }
+		List []struct {
+			Name, Type, Query, AllValue string
+			IncludeAll                  bool
+		}
 	}
 	Panels []struct {
 		ID      int
@@ -41,13 +44,19 @@ func readSQLDashboard(t *testing.T) sqlDashboard {
 	return d
 }
 
-// expand replaces Grafana's macros and the dashboard's variables as Grafana does, for the last six hours and all of everything.
-func expand(sql string) string {
+// expand replaces Grafana's macros and the dashboard's variables as Grafana does, for the last six hours. Of a variable without a
+// value all is chosen, for which its allValue stands as it is written.
+func (d sqlDashboard) expand(sql string, chosen map[string]string) string {
 	sql = regexp.MustCompile(`\$__timeFilter\((\w+)\)`).ReplaceAllString(sql, "$1 BETWEEN now() - interval '6 hours' AND now() + interval '1 minute'")
 	sql = regexp.MustCompile(`\$__timeGroupAlias\((\w+), \$__interval\)`).ReplaceAllString(sql, `floor(extract(epoch from $1)/60)*60 AS "time"`)
-	return strings.NewReplacer(
-		"$queue", "(SELECT name FROM sched.queues)", "$kind", "(SELECT 'mail'), (SELECT 'bill')",
-	).Replace(sql)
+	for _, v := range d.Templating.List {
+		value := v.AllValue
+		if chosen[v.Name] != "" {
+			value = chosen[v.Name]
+		}
+		sql = strings.ReplaceAll(sql, "$"+v.Name, value)
+	}
+	return sql
 }
 
 // fleetOf fills a database with all that a dashboard shows.
@@ -74,15 +83,19 @@ func TestSQLDashboard(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	d := readSQLDashboard(t)
+	chosen := map[string]string{"queue": "'default','other'", "kind": "'mail','bill'"}
 	ask := func(sql string) ([]string, int) {
-		rows, err := conn.Query(t.Context(), expand(sql), pgx.QueryExecModeSimpleProtocol)
+		_, err := conn.Exec(t.Context(), d.expand(sql, chosen), pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+		rows, err := conn.Query(t.Context(), d.expand(sql, nil), pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
 		defer rows.Close()
 		n := 0
 		for rows.Next() {
 			n++
 		}
-		require.NoError(t, rows.Err(), expand(sql))
+		require.NoError(t, rows.Err(), sql)
 		var names []string
 		for _, field := range rows.FieldDescriptions() {
 			names = append(names, field.Name)
@@ -90,7 +103,6 @@ func TestSQLDashboard(t *testing.T) {
 		return names, n
 	}
 
-	d := readSQLDashboard(t)
 	require.Equal(t, "sched-postgres", d.UID)
 	require.Equal(t, "/d/sched-prometheus", d.Links[0].URL)
 	require.Equal(t, "${console}", d.Links[1].URL)
@@ -108,7 +120,7 @@ func TestSQLDashboard(t *testing.T) {
 				require.Regexp(t, `\$__timeFilter\(\w+\) ORDER BY \w+ DESC LIMIT \d+`, target.RawSQL, "%s: the latest of the span, whatever is filtered", panel.Title)
 			}
 			names, rows := ask(target.RawSQL)
-			require.Positive(t, rows, "%s: %s", panel.Title, expand(target.RawSQL))
+			require.Positive(t, rows, "%s: %s", panel.Title, target.RawSQL)
 			if target.Format == "time_series" {
 				require.Contains(t, names, "time", panel.Title)
 			}
@@ -116,6 +128,7 @@ func TestSQLDashboard(t *testing.T) {
 	}
 	require.Greater(t, targets, 15)
 	for _, v := range d.Templating.List {
+		require.Equal(t, v.IncludeAll, v.AllValue != "", "%s: all is all that there is, not what its list has", v.Name)
 		if v.Type == "query" {
 			_, rows := ask(v.Query)
 			require.Positive(t, rows, v.Name)
@@ -150,11 +163,12 @@ func TestWaitingTasksPanel(t *testing.T) {
 		INSERT INTO sched.river_job (kind, queue, args, scheduled_at) SELECT 'bulk', 'bulk', '{}', now() - interval '1 minute' FROM generate_series(1, 10500);
 		INSERT INTO sched.river_job (kind, queue, args, priority, scheduled_at) VALUES ('old', 'bulk', '{}', 4, now() - interval '1 hour'), ('mail', 'mail', '{}', 1, now() - interval '2 hours')`)
 	require.NoError(t, err)
-	for _, panel := range readSQLDashboard(t).Panels {
+	d := readSQLDashboard(t)
+	for _, panel := range d.Panels {
 		if panel.Title != "Waiting tasks" {
 			continue
 		}
-		rows, err := pool.Query(t.Context(), "SELECT kind FROM ("+expand(panel.Targets[0].RawSQL)+") AS w")
+		rows, err := pool.Query(t.Context(), "SELECT kind FROM ("+d.expand(panel.Targets[0].RawSQL, nil)+") AS w")
 		require.NoError(t, err)
 		kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
