@@ -1,4 +1,4 @@
--- Locking: creates views only; nothing that is in use gets locked.
+-- Locking: creates views, and an index of a table that 00030 made; nothing that is in use gets locked.
 --
 -- For auditors and dashboards: routing, decisions and interventions, one row per fact.
 
@@ -17,6 +17,9 @@ COMMENT ON COLUMN sched.decisions.from_value IS 'What was.';
 COMMENT ON COLUMN sched.decisions.to_value IS 'What is since.';
 COMMENT ON COLUMN sched.decisions.reason IS 'Why, in words.';
 COMMENT ON COLUMN sched.decisions.signals IS 'The measures it was made from.';
+
+CREATE INDEX decision_slots_index ON sched.decision (at) WHERE what IN ('slots', 'slots observed');
+COMMENT ON INDEX sched.decision_slots_index IS 'What moved slots, among all the other decisions of a time.';
 
 CREATE VIEW sched.operator_actions AS
 SELECT a.id, a.at, a.action, a.object_type, a.object, a.before, a.after, a.db_user, a.application_name
@@ -99,4 +102,5 @@ DROP VIEW sched.queues;
 DROP VIEW sched.topology;
 DROP VIEW sched.assignments;
 DROP VIEW sched.operator_actions;
+DROP INDEX sched.decision_slots_index;
 DROP VIEW sched.decisions;
