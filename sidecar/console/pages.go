@@ -88,7 +88,7 @@ func (c *Console) worker(w http.ResponseWriter, r *http.Request) {
 		if body.Running, err = firstTasks(ctx, q, filter{Status: "running", Worker: id}, detailMax); err != nil {
 			return err
 		}
-		body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{Subject: id}, detailMax)
+		body.Decisions, _, err = readDecisions(ctx, q, newest(), recordFilter{Subject: id}, detailMax)
 		return err
 	})
 	switch t := troubleOf(err); {
@@ -176,10 +176,10 @@ func readQueue(ctx context.Context, q *dbq.Queries, name string) (found bool, bo
 	if body.Next, err = firstTasks(ctx, q, filter{Status: "available", Queue: name}, 10); err != nil {
 		return false, body, err
 	}
-	if body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{Subject: name}, detailMax); err != nil {
+	if body.Decisions, _, err = readDecisions(ctx, q, newest(), recordFilter{Subject: name}, detailMax); err != nil {
 		return false, body, err
 	}
-	body.Actions, err = readActions(ctx, q, newest(), recordFilter{What: "queue", Subject: name}, detailMax)
+	body.Actions, _, err = readActions(ctx, q, newest(), recordFilter{What: "queue", Subject: name}, detailMax)
 	return true, body, err
 }
 

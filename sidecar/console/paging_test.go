@@ -119,6 +119,33 @@ func TestRecordsAreListedToTheEnd(t *testing.T) {
 	}
 }
 
+// A rare kind of record costs a bounded look, and one can look further; what is about one thing is found by an index.
+func TestRareRecordsAreFound(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(`INSERT INTO sched.decision (at, what, subject, who, reason)
+		SELECT now() - g * interval '1 second', CASE WHEN g IN (100, 20500) THEN 'evict' ELSE 'assignment' END, 'w-' || g, 'w-one', 'why' FROM generate_series(1, 21000) AS g`)
+	b.exec(`INSERT INTO sched.operator_action (at, action, object_type, object, db_user, application_name)
+		SELECT now() - g * interval '1 second', 'cancel', CASE WHEN g = 20500 THEN 'canary' ELSE 'task' END, 't-' || g, 'ann', '' FROM generate_series(1, 21000) AS g`)
+	b.exec(`ANALYZE sched.decision, sched.operator_action`)
+
+	first := b.page("/console/decisions?what=evict")
+	require.Contains(t, first.text("tbody"), "w-100")
+	require.NotContains(t, first.text("tbody"), "w-20500")
+	require.Contains(t, first.text("main"), "20 000 decisions were looked at. There are more")
+	second := b.page("/console/decisions" + first.next())
+	require.Contains(t, second.text("tbody"), "w-20500")
+	require.Empty(t, second.next())
+	require.NotContains(t, second.text("main"), "looked at")
+	require.Contains(t, b.page("/console/decisions?what=evict&subject=w-20500").text("tbody"), "w-20500")
+	require.Contains(t, b.page("/console/decisions?subject=w-20999").text("tbody"), "w-20999")
+
+	first = b.page("/console/interventions?what=canary")
+	require.Contains(t, first.text("main"), "None among these 20 000 interventions")
+	require.Contains(t, b.page("/console/interventions"+first.next()).text("tbody"), "t-20500")
+	require.Contains(t, b.page("/console/interventions?what=task&subject=t-20999").text("tbody"), "t-20999")
+}
+
 // Of many queues the overview has those that need a look, whatever they are called.
 func TestOverviewHasTheWorstOfManyQueues(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func readOverview(ctx context.Context, q *dbq.Queries, now time.Time) (overviewB
 		return body, err
 	}
 	body.Workers = workers.Workers
-	body.Decisions, err = readDecisions(ctx, q, newest(), recordFilter{}, latestMax)
+	body.Decisions, _, err = readDecisions(ctx, q, newest(), recordFilter{}, latestMax)
 	return body, err
 }
 

@@ -277,7 +277,7 @@ func (c *Console) task(w http.ResponseWriter, r *http.Request) {
 		return err
 	}))
 	body.ActionsFail = troubleOf(c.reader.read(r.Context(), func(ctx context.Context, q *dbq.Queries, _ time.Time) (err error) {
-		body.Actions, err = readActions(ctx, q, newest(), recordFilter{What: "task", Subject: strconv.FormatInt(id, 10)}, detailMax)
+		body.Actions, _, err = readActions(ctx, q, newest(), recordFilter{What: "task", Subject: strconv.FormatInt(id, 10)}, detailMax)
 		return err
 	}))
 	if parts := strings.Split(body.Task.Headers["traceparent"], "-"); len(parts) >= 4 {

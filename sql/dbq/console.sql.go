@@ -11,21 +11,42 @@ import (
 )
 
 const consoleActions = `-- name: ConsoleActions :many
-SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}')::text AS before, coalesce(a.after, '{}')::text AS after,
-    a.db_user, a.application_name
-FROM sched.operator_actions AS a
-WHERE a.at <= $1::timestamptz AND (a.at, a.id) < ($1::timestamptz, $2::bigint)
-    AND ($3::text = '' OR a.object = $3::text) AND ($4::text = '' OR a.object_type = $4::text)
-ORDER BY a.at DESC, a.id DESC
-LIMIT $5::int
+WITH seen AS (
+    SELECT n.id, n.at, n.action, n.object_type, n.object, n.before, n.after, n.db_user, n.application_name, row_number() OVER () AS nth
+    FROM (
+        SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}') AS before, coalesce(a.after, '{}') AS after,
+            a.db_user, a.application_name
+        FROM sched.operator_actions AS a
+        WHERE a.at <= $3::timestamptz AND (a.at, a.id) < ($3::timestamptz, $4::bigint)
+            AND ($5::text = '' OR a.object = $5::text)
+        ORDER BY a.at DESC, a.id DESC
+        LIMIT $6::int
+    ) AS n
+)
+
+SELECT p.id, p.at, p.action, p.object_type, p.object, p.before::text AS before, p.after::text AS after, p.db_user, p.application_name,
+    p.looked::bigint AS looked
+FROM (
+    (
+        SELECT l.id, l.at, l.action, l.object_type, l.object, l.before, l.after, l.db_user, l.application_name, l.nth, 0::bigint AS looked
+        FROM seen AS l
+        WHERE $1::text = '' OR l.object_type = $1::text
+        ORDER BY l.nth
+        LIMIT $2::int
+    )
+    UNION ALL
+    (SELECT l.id, l.at, l.action, l.object_type, l.object, l.before, l.after, l.db_user, l.application_name, l.nth, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth
 `
 
 type ConsoleActionsParams struct {
+	ObjectType string
+	Max        int32
 	BeforeAt   time.Time
 	BeforeID   int64
 	Object     string
-	ObjectType string
-	Max        int32
+	MaxLook    int32
 }
 
 type ConsoleActionsRow struct {
@@ -38,16 +59,19 @@ type ConsoleActionsRow struct {
 	After           string
 	DbUser          string
 	ApplicationName string
+	Looked          int64
 }
 
-// Interventions before a time and an id, the latest first; of one object if it is named.
+// Interventions before a time and an id, the latest first; of one object if it is named, by
+// an index. Of which type it is is looked for among max_look of them.
 func (q *Queries) ConsoleActions(ctx context.Context, arg ConsoleActionsParams) ([]ConsoleActionsRow, error) {
 	rows, err := q.db.Query(ctx, consoleActions,
+		arg.ObjectType,
+		arg.Max,
 		arg.BeforeAt,
 		arg.BeforeID,
 		arg.Object,
-		arg.ObjectType,
-		arg.Max,
+		arg.MaxLook,
 	)
 	if err != nil {
 		return nil, err
@@ -66,6 +90,7 @@ func (q *Queries) ConsoleActions(ctx context.Context, arg ConsoleActionsParams) 
 			&i.After,
 			&i.DbUser,
 			&i.ApplicationName,
+			&i.Looked,
 		); err != nil {
 			return nil, err
 		}
@@ -112,21 +137,41 @@ func (q *Queries) ConsoleAssignmentCounts(ctx context.Context, workers []string)
 }
 
 const consoleDecisions = `-- name: ConsoleDecisions :many
-SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '')::text AS from_value, coalesce(d.to_value, '')::text AS to_value,
-    d.reason, d.signals::text AS signals
-FROM sched.decisions AS d
-WHERE d.at <= $1::timestamptz AND (d.at, d.id) < ($1::timestamptz, $2::bigint)
-    AND ($3::text = '' OR d.subject = $3::text) AND ($4::text = '' OR d.what = $4::text)
-ORDER BY d.at DESC, d.id DESC
-LIMIT $5::int
+WITH seen AS (
+    SELECT n.id, n.at, n.what, n.subject, n.who, n.from_value, n.to_value, n.reason, n.signals, row_number() OVER () AS nth
+    FROM (
+        SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '') AS from_value, coalesce(d.to_value, '') AS to_value, d.reason, d.signals
+        FROM sched.decisions AS d
+        WHERE d.at <= $3::timestamptz AND (d.at, d.id) < ($3::timestamptz, $4::bigint)
+            AND ($5::text = '' OR d.subject = $5::text)
+        ORDER BY d.at DESC, d.id DESC
+        LIMIT $6::int
+    ) AS n
+)
+
+SELECT p.id, p.at, p.what, p.subject, p.who, p.from_value::text AS from_value, p.to_value::text AS to_value, p.reason, p.signals::text AS signals,
+    p.looked::bigint AS looked
+FROM (
+    (
+        SELECT l.id, l.at, l.what, l.subject, l.who, l.from_value, l.to_value, l.reason, l.signals, l.nth, 0::bigint AS looked
+        FROM seen AS l
+        WHERE $1::text = '' OR l.what = $1::text
+        ORDER BY l.nth
+        LIMIT $2::int
+    )
+    UNION ALL
+    (SELECT l.id, l.at, l.what, l.subject, l.who, l.from_value, l.to_value, l.reason, l.signals, l.nth, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth
 `
 
 type ConsoleDecisionsParams struct {
+	What     string
+	Max      int32
 	BeforeAt time.Time
 	BeforeID int64
 	Subject  string
-	What     string
-	Max      int32
+	MaxLook  int32
 }
 
 type ConsoleDecisionsRow struct {
@@ -139,16 +184,19 @@ type ConsoleDecisionsRow struct {
 	ToValue   string
 	Reason    string
 	Signals   string
+	Looked    int64
 }
 
-// Decisions before a time and an id, the latest first; of one subject if it is named.
+// Decisions before a time and an id, the latest first; of one subject if it is named, by an
+// index. Of which kind they are is looked for among max_look of them.
 func (q *Queries) ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error) {
 	rows, err := q.db.Query(ctx, consoleDecisions,
+		arg.What,
+		arg.Max,
 		arg.BeforeAt,
 		arg.BeforeID,
 		arg.Subject,
-		arg.What,
-		arg.Max,
+		arg.MaxLook,
 	)
 	if err != nil {
 		return nil, err
@@ -167,6 +215,7 @@ func (q *Queries) ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsPara
 			&i.ToValue,
 			&i.Reason,
 			&i.Signals,
+			&i.Looked,
 		); err != nil {
 			return nil, err
 		}
@@ -342,8 +391,8 @@ type ConsoleTasksParams struct {
 	MaxLook int32
 }
 
-// The lists of tasks below look at max_look tasks at most, in the order of an index, so
-// that a filter which few tasks pass costs no more than one which all pass. The row whose
+// The lists below look at max_look tasks, or records, at most, in the order of an index, so
+// that a filter which few of them pass costs no more than one which all pass. The row whose
 // looked is not 0 is the last that was looked at, whatever it is, and says how many were:
 // the next page begins there, or after the last one shown.
 // Tasks, the newest first, from below an id.

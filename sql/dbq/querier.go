@@ -48,11 +48,13 @@ type Querier interface {
 	CanaryWorkers(ctx context.Context, arg CanaryWorkersParams) (int64, error)
 	// The time by the clock that all others go by.
 	Clock(ctx context.Context) (time.Time, error)
-	// Interventions before a time and an id, the latest first; of one object if it is named.
+	// Interventions before a time and an id, the latest first; of one object if it is named, by
+	// an index. Of which type it is is looked for among max_look of them.
 	ConsoleActions(ctx context.Context, arg ConsoleActionsParams) ([]ConsoleActionsRow, error)
 	// How many queues each worker is assigned to, and the heaviest of them.
 	ConsoleAssignmentCounts(ctx context.Context, workers []string) ([]ConsoleAssignmentCountsRow, error)
-	// Decisions before a time and an id, the latest first; of one subject if it is named.
+	// Decisions before a time and an id, the latest first; of one subject if it is named, by an
+	// index. Of which kind they are is looked for among max_look of them.
 	ConsoleDecisions(ctx context.Context, arg ConsoleDecisionsParams) ([]ConsoleDecisionsRow, error)
 	// What the console's charts and figures show, in one row. Each second while
 	// somebody looks. The ids given out so far tell what was enqueued, rolled back or
@@ -60,8 +62,8 @@ type Querier interface {
 	// that commits are not missed, and up to max_count; waits are those of the latest
 	// max_starts attempts of each status, in the last ten seconds. -1: nobody measured it.
 	ConsoleSample(ctx context.Context, arg ConsoleSampleParams) (ConsoleSampleRow, error)
-	// The lists of tasks below look at max_look tasks at most, in the order of an index, so
-	// that a filter which few tasks pass costs no more than one which all pass. The row whose
+	// The lists below look at max_look tasks, or records, at most, in the order of an index, so
+	// that a filter which few of them pass costs no more than one which all pass. The row whose
 	// looked is not 0 is the last that was looked at, whatever it is, and says how many were:
 	// the next page begins there, or after the last one shown.
 	// Tasks, the newest first, from below an id.

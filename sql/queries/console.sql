@@ -68,8 +68,8 @@ FROM total AS l
 CROSS JOIN waits
 CROSS JOIN sched.fleet AS d;
 
--- The lists of tasks below look at max_look tasks at most, in the order of an index, so
--- that a filter which few tasks pass costs no more than one which all pass. The row whose
+-- The lists below look at max_look tasks, or records, at most, in the order of an index, so
+-- that a filter which few of them pass costs no more than one which all pass. The row whose
 -- looked is not 0 is the last that was looked at, whatever it is, and says how many were:
 -- the next page begins there, or after the last one shown.
 
@@ -214,24 +214,65 @@ FROM (
 ORDER BY p.looked, p.id DESC;
 
 -- name: ConsoleDecisions :many
--- Decisions before a time and an id, the latest first; of one subject if it is named.
-SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '')::text AS from_value, coalesce(d.to_value, '')::text AS to_value,
-    d.reason, d.signals::text AS signals
-FROM sched.decisions AS d
-WHERE d.at <= @before_at::timestamptz AND (d.at, d.id) < (@before_at::timestamptz, @before_id::bigint)
-    AND (@subject::text = '' OR d.subject = @subject::text) AND (@what::text = '' OR d.what = @what::text)
-ORDER BY d.at DESC, d.id DESC
-LIMIT @max::int;
+-- Decisions before a time and an id, the latest first; of one subject if it is named, by an
+-- index. Of which kind they are is looked for among max_look of them.
+WITH seen AS (
+    SELECT n.*, row_number() OVER () AS nth
+    FROM (
+        SELECT d.id, d.at, d.what, d.subject, d.who, coalesce(d.from_value, '') AS from_value, coalesce(d.to_value, '') AS to_value, d.reason, d.signals
+        FROM sched.decisions AS d
+        WHERE d.at <= @before_at::timestamptz AND (d.at, d.id) < (@before_at::timestamptz, @before_id::bigint)
+            AND (@subject::text = '' OR d.subject = @subject::text)
+        ORDER BY d.at DESC, d.id DESC
+        LIMIT @max_look::int
+    ) AS n
+)
+
+SELECT p.id, p.at, p.what, p.subject, p.who, p.from_value::text AS from_value, p.to_value::text AS to_value, p.reason, p.signals::text AS signals,
+    p.looked::bigint AS looked
+FROM (
+    (
+        SELECT l.*, 0::bigint AS looked
+        FROM seen AS l
+        WHERE @what::text = '' OR l.what = @what::text
+        ORDER BY l.nth
+        LIMIT @max::int
+    )
+    UNION ALL
+    (SELECT l.*, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth;
 
 -- name: ConsoleActions :many
--- Interventions before a time and an id, the latest first; of one object if it is named.
-SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}')::text AS before, coalesce(a.after, '{}')::text AS after,
-    a.db_user, a.application_name
-FROM sched.operator_actions AS a
-WHERE a.at <= @before_at::timestamptz AND (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
-    AND (@object::text = '' OR a.object = @object::text) AND (@object_type::text = '' OR a.object_type = @object_type::text)
-ORDER BY a.at DESC, a.id DESC
-LIMIT @max::int;
+-- Interventions before a time and an id, the latest first; of one object if it is named, by
+-- an index. Of which type it is is looked for among max_look of them.
+WITH seen AS (
+    SELECT n.*, row_number() OVER () AS nth
+    FROM (
+        SELECT a.id, a.at, a.action, a.object_type, a.object, coalesce(a.before, '{}') AS before, coalesce(a.after, '{}') AS after,
+            a.db_user, a.application_name
+        FROM sched.operator_actions AS a
+        WHERE a.at <= @before_at::timestamptz AND (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
+            AND (@object::text = '' OR a.object = @object::text)
+        ORDER BY a.at DESC, a.id DESC
+        LIMIT @max_look::int
+    ) AS n
+)
+
+SELECT p.id, p.at, p.action, p.object_type, p.object, p.before::text AS before, p.after::text AS after, p.db_user, p.application_name,
+    p.looked::bigint AS looked
+FROM (
+    (
+        SELECT l.*, 0::bigint AS looked
+        FROM seen AS l
+        WHERE @object_type::text = '' OR l.object_type = @object_type::text
+        ORDER BY l.nth
+        LIMIT @max::int
+    )
+    UNION ALL
+    (SELECT l.*, l.nth AS looked FROM seen AS l ORDER BY l.nth DESC LIMIT 1)
+) AS p
+ORDER BY p.looked, p.nth;
 
 -- name: ConsoleAssignmentCounts :many
 -- How many queues each worker is assigned to, and the heaviest of them.
