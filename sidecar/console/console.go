@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -105,9 +108,32 @@ func (c *Console) Handler() http.Handler {
 	guarded.HandleFunc("GET "+Path+"/interventions", c.interventions)
 	guarded.HandleFunc("GET "+Path+"/live", c.live)
 	guarded.HandleFunc(Path+"/", c.notFound)
-	open.Handle("/", c.access.guard(guarded))
+	open.Handle("/", c.access.guard(c.readable(guarded)))
 	return c.access.sameOrigin(secured(open))
 }
+
+// readable refuses addresses that hold what no text in Postgres can: there is nothing of
+// that name, and nothing to ask for.
+func (c *Console) readable(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isText(r.URL.Path) {
+			c.notFound(w, r)
+			return
+		}
+		for _, values := range r.URL.Query() {
+			if slices.ContainsFunc(values, func(value string) bool { return !isText(value) }) {
+				c.render(w, r, http.StatusBadRequest, "message", page{Title: "No such filter", Body: messageBody{
+					What: "No such filter", Advice: "What this address asks for holds bytes that are no text, and no name has them.", Back: r.URL.EscapedPath(), BackTo: "Without filters",
+				}})
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isText reports whether Postgres takes it as text: UTF-8 without NUL.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // secured says what a browser may do with the pages: nothing but what they bring along.
 func secured(next http.Handler) http.Handler {

@@ -236,6 +236,26 @@ func TestRightsThatAreMissing(t *testing.T) {
 	}
 }
 
+// What is no text in an address is the asker's mistake: Postgres isn't asked.
+func TestAddressesThatAreNoText(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, path := range []string{"/console/workers/%00", "/console/workers/%ff", "/console/queues/a%00b", "/console/queues/%c3", "/console/tasks/%ff", "/console/%00"} {
+		a := b.get(path)
+		require.Equal(t, http.StatusNotFound, a.status, path)
+		require.Contains(t, a.text("main"), "No such page", path)
+	}
+	for _, path := range []string{
+		"/console/tasks?kind=%ff", "/console/tasks?queue=a%00", "/console/tasks?status=available&before=1.1.1.%ff", "/console/tasks?id=%00", "/console/tasks?batch=%c3%28",
+		"/console/decisions?subject=%ff", "/console/decisions?what=%00", "/console/interventions?subject=%00", "/console/workers?ended=%ff",
+	} {
+		a := b.get(path)
+		require.Equal(t, http.StatusBadRequest, a.status, path)
+		require.Contains(t, a.text("main"), "bytes that are no text", path)
+	}
+	require.Contains(t, b.page("/console/tasks?kind=%C3%BCber").text("main"), "No task is like that")
+}
+
 func TestPostgresIsAway(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://127.0.0.1:1/none?connect_timeout=1")

@@ -35,7 +35,7 @@ func (p position) String() string {
 // reports false for anything else: such a list begins at its start.
 func parsePosition(text string, timed bool) (p position, ok bool) {
 	parts := strings.SplitN(text, ".", 4)
-	if len(text) > filterMax || strings.ContainsRune(text, 0) || timed != (len(parts) == 4) {
+	if len(text) > filterMax || !isText(text) || timed != (len(parts) == 4) {
 		return p, false
 	}
 	var err error

@@ -28,7 +28,7 @@ func readFilter(r *http.Request) (f recordFilter, before position) {
 		before = newest()
 	}
 	f = recordFilter{What: strings.TrimSpace(query.Get("what")), Subject: strings.TrimSpace(query.Get("subject"))}
-	if len(f.What) > filterMax || len(f.Subject) > filterMax || strings.ContainsRune(f.What+f.Subject, 0) {
+	if len(f.What) > filterMax || len(f.Subject) > filterMax {
 		return recordFilter{}, newest()
 	}
 	return f, before

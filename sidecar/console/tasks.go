@@ -93,7 +93,7 @@ func (b *tasksBody) check() {
 		b.Wrong = "There is no status " + strconv.Quote(short(filterMax, b.Filter.Status)) + "."
 	}
 	for _, value := range []string{b.Filter.Kind, b.Filter.Queue, b.Filter.Worker, b.Filter.Batch} {
-		if len(value) > filterMax || strings.ContainsRune(value, 0) {
+		if len(value) > filterMax {
 			b.Wrong = "No name is as long as that."
 		}
 	}
