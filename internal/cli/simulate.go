@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sched-sidecar/sched/elastic"
 	"github.com/sched-sidecar/sched/internal/bench"
+	"github.com/sched-sidecar/sched/internal/config"
 	"github.com/sched-sidecar/sched/internal/simulate"
 )
 
@@ -84,22 +86,10 @@ compressed to --interval seconds each and its peak is scaled to --peak.`,
 // complete makes a configuration of the flags.
 func (o *simulateOptions) complete() error {
 	o.App.Kind, o.Model = simulate.Kind(o.app), simulate.Model(o.model)
-	rows := map[string]string{}
-	for _, entry := range o.set {
-		key, value, ok := strings.Cut(entry, "=")
-		if !ok || !strings.HasPrefix(key, "elastic_") {
-			return fmt.Errorf("--set %s: must be elastic_…=value", entry)
-		}
-		if !json.Valid([]byte(value)) {
-			quoted, err := json.Marshal(value)
-			if err != nil {
-				return err
-			}
-			value = string(quoted)
-		}
-		rows[key] = value
+	rows, err := settingRows(o.set)
+	if err != nil {
+		return err
 	}
-	var err error
 	if o.Settings, err = elastic.ParseSettings(rows); err != nil {
 		return fmt.Errorf("--set: %w", err)
 	}
@@ -120,6 +110,41 @@ func (o *simulateOptions) complete() error {
 	}
 
 	return o.Validate()
+}
+
+// simulatedSettings are the settings that --set knows.
+func simulatedSettings() []string {
+	return []string{
+		elastic.KeyProfile, elastic.KeyWeights, elastic.KeyPreset, elastic.KeyAlpha, elastic.KeyThreshold, elastic.KeyMin, elastic.KeyCooldown, elastic.KeyDrain,
+	}
+}
+
+// settingRows are the entries of --set as rows of sched.setting have them, in JSON.
+func settingRows(entries []string) (map[string]string, error) {
+	rows := map[string]string{}
+	for _, entry := range entries {
+		key, value, ok := strings.Cut(entry, "=")
+		if !ok {
+			return nil, fmt.Errorf("--set %s: must be a setting=value", entry)
+		}
+		if known := simulatedSettings(); !slices.Contains(known, key) {
+			advice := "it has: " + strings.Join(known, ", ")
+			if near := config.Nearest(key, known); near != "" {
+				advice = "did you mean " + near + "?"
+			}
+			return nil, fmt.Errorf("--set %s: there is no such setting; %s", entry, advice)
+		}
+		if !json.Valid([]byte(value)) {
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			value = string(quoted)
+		}
+		rows[key] = value
+	}
+
+	return rows, nil
 }
 
 func readTrace(path string) (simulate.Load, error) {
