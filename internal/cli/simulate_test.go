@@ -75,8 +75,8 @@ func TestSimulateFigures(t *testing.T) {
 	var names []string
 	for decoder := json.NewDecoder(strings.NewReader(got.stdout)); decoder.More(); {
 		var figure struct {
-			Name string
-			OK   bool
+			Name string `json:"figure"`
+			OK   bool   `json:"ok"`
 		}
 		require.NoError(t, decoder.Decode(&figure))
 		require.True(t, figure.OK)
