@@ -6,7 +6,8 @@ import (
 )
 
 // LogAttrs name the task in a line of the log: task_id, kind, attempt, worker_id and,
-// where its headers have a traceparent, trace_id.
+// where its headers have a traceparent, trace_id. An attempt that this sidecar records
+// has one, whoever began its trace.
 func (t *Task) LogAttrs() slog.Attr {
 	attrs := []slog.Attr{
 		slog.Int64("task_id", t.ID), slog.String("kind", t.Kind), slog.Int("attempt", t.Attempt),

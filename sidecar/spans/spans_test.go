@@ -3,6 +3,8 @@ package spans_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +167,9 @@ func TestWithoutAParentTheAttemptIsATraceOfItsOwn(t *testing.T) {
 			require.False(t, process.Parent().IsValid())
 			require.Empty(t, process.Links())
 			require.Equal(t, process.SpanContext().TraceID().String(), task.TraceID())
+			var line strings.Builder
+			slog.New(slog.NewTextHandler(&line, nil)).Info("said", task.LogAttrs())
+			require.Contains(t, line.String(), " trace_id="+process.SpanContext().TraceID().String(), "the log names a trace that began here")
 		})
 	}
 }
