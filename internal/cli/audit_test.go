@@ -21,7 +21,7 @@ func TestAudit(t *testing.T) {
 	out = f.ok("audit", "run", "interventions", "--csv", "-p", "object=max_pending")
 	require.Contains(t, out, "at,db_user,application_name,action,object_type,object,before,after\n")
 	require.Contains(t, out, `,update,setting,max_pending,"{""value"": 1000}","{""value"": 7}"`)
-	require.Equal(t, "at,worker_id,slots_before,slots_after,reason,signals\n", f.ok("audit", "run", "scaling", "--csv"), "names without rows")
+	require.Equal(t, "at,worker_id,slots_before,slots_after,reason,signals,observed\n", f.ok("audit", "run", "scaling", "--csv"), "names without rows")
 	require.Contains(t, f.ok("audit", "run", "enqueuers", "--json"), `"kind":"mail","tasks":1`)
 
 	for _, tt := range []struct {

@@ -10,7 +10,8 @@
 --   limit   integer  500    1 to 10000 rows
 --
 -- Bounds: the limit, by the index on the time of such decisions; with a worker, the decisions about it in the span.
-SELECT d.at, d.subject AS worker_id, d.what = 'slots observed' AS observed, d.from_value AS slots_before, d.to_value AS slots_after, d.reason, d.signals
+SELECT d.at, d.subject AS worker_id, d.from_value AS slots_before, d.to_value AS slots_after, d.reason, d.signals,
+    d.what = 'slots observed' AS observed
 FROM (
     SELECT l.*
     FROM sched.decisions AS l
