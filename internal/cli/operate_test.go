@@ -133,7 +133,7 @@ func TestQueuesCommand(t *testing.T) {
 	f.enqueue("mail", "--queue=bulk")
 
 	got := f.ok("queues", "--count-to=1")
-	require.Regexp(t, `(?m)^bulk +open +green +1\+ +\d+m?s +0 +0 +0 +0$`, got)
+	require.Regexp(t, `(?m)^bulk +open +green +1\+ +[0-9.]+m?s +0 +0 +0 +0$`, got)
 	require.Regexp(t, `(?m)^bulk\|[0-9a-f]{12} +open +green +1\+ .* gpu=a, grpc$`, got)
 	require.InDelta(t, 2, f.objects("queues", "list", "bulk")[0]["available"], 0)
 	require.Contains(t, f.sched("queues", "--limit=1").stderr, "there may be more: add --after 'bulk'")
