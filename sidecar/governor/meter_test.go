@@ -11,7 +11,7 @@ import (
 	"github.com/sched-sidecar/sched/routing"
 )
 
-func alone(string) int { return 1 }
+func couple(string) int { return 2 }
 
 // claims notes n claims a second for some seconds, in steps of a tenth.
 func claims(p *poller, from time.Time, perSecond int, lasting time.Duration, workers func(string) int) (until time.Time, busy bool) {
@@ -32,8 +32,11 @@ func TestBusyQueues(t *testing.T) {
 		workers   int
 		want      bool
 	}{
-		"quiet":                         {40, 1, false},
-		"busy":                          {60, 1, true},
+		"quiet":                         {40, 2, false},
+		"busy":                          {60, 2, true},
+		"quiet for one alone":           {240, 1, false},
+		"busy for one alone":            {260, 1, true},
+		"of unknown company":            {60, 0, true},
 		"busy by the work of many":      {20, 100, true},
 		"quiet for each of a few":       {20, 10, false},
 		"a trickle is quiet everywhere": {0, 1000, false},
@@ -49,22 +52,22 @@ func TestBusyQueues(t *testing.T) {
 	t.Run("it ends some time after the work does, and is forgotten", func(t *testing.T) {
 		t.Parallel()
 		p := newPoller()
-		now, busy := claims(p, start, 100, 2*time.Second, alone)
+		now, busy := claims(p, start, 100, 2*time.Second, couple)
 		require.True(t, busy)
-		now, busy = claims(p, now, 0, busyLinger, alone)
+		now, busy = claims(p, now, 0, busyLinger, couple)
 		require.True(t, busy, "it may go on at once")
-		now, busy = claims(p, now, 0, 2*time.Second, alone)
+		now, busy = claims(p, now, 0, 2*time.Second, couple)
 		require.False(t, busy)
-		claims(p, now, 0, busyLinger, alone)
+		claims(p, now, 0, busyLinger, couple)
 		require.Empty(t, p.meters)
 	})
 	t.Run("it does not flap between its thresholds", func(t *testing.T) {
 		t.Parallel()
 		p := newPoller()
-		now, _ := claims(p, start, 100, 2*time.Second, alone)
-		_, busy := claims(p, now, 30, 20*time.Second, alone)
+		now, _ := claims(p, start, 100, 2*time.Second, couple)
+		_, busy := claims(p, now, 30, 20*time.Second, couple)
 		require.True(t, busy)
-		_, busy = claims(newPoller(), start, 30, 20*time.Second, alone)
+		_, busy = claims(newPoller(), start, 30, 20*time.Second, couple)
 		require.False(t, busy)
 	})
 	t.Run("a gap leaves nothing behind", func(t *testing.T) {

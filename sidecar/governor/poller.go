@@ -15,8 +15,10 @@ import (
 const (
 	// A queue is busy while this worker claims more than busyOwn tasks of it in a
 	// second, or all of its workers probably more than busyAll, and until it was
-	// less than half of that for busyLinger.
+	// less than half of that for busyLinger. A worker that is alone shares nothing, and
+	// a wake-up comes sooner than the next look: it is busy above busyAlone.
 	busyOwn    = 50
+	busyAlone  = 250
 	busyAll    = 500
 	busyLeast  = 5 // whatever the number of workers
 	busyLinger = 2 * time.Second
@@ -112,7 +114,7 @@ func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
 	p.busy = p.busy[:0]
 	for name, m := range p.meters {
 		m.advance(p.step(now))
-		above := max(min(busyOwn, busyAll/max(workers(name), 1)), busyLeast)
+		above := busyAbove(workers(name))
 		switch {
 		case m.sum > above:
 			m.busy, m.calm = true, time.Time{}
@@ -135,6 +137,15 @@ func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
 		p.awake()
 	}
 	return len(p.busy) > 0
+}
+
+// busyAbove is how many tasks a second make a queue busy that so many workers share; 0:
+// that isn't known.
+func busyAbove(workers int) int {
+	if workers == 1 {
+		return busyAlone
+	}
+	return max(min(busyOwn, busyAll/max(workers, 1)), busyLeast)
 }
 
 // tell notes what is about to be written into the row: that this worker need not

@@ -236,17 +236,28 @@ func TestRareFiltersAreBounded(t *testing.T) {
 			}
 			args, err := q.Bind(values, ago)
 			require.NoError(t, err)
-			var plan []byte
-			err = conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+small.Replace(q.SQL), pgx.QueryExecModeSimpleProtocol, pgx.NamedArgs(args)).Scan(&plan)
-			require.NoError(t, err, name)
-			var roots []struct{ Plan planNode }
-			require.NoError(t, json.Unmarshal(plan, &roots))
-			total, nodes := roots[0].Plan.read()
+			total, nodes := rowsRead(t, conn, small.Replace(q.SQL), args)
+			if total >= 12_000 { // autovacuum may be at the statistics of tables that are seconds old
+				_, err := conn.Exec(t.Context(), "ANALYZE sched.task_archive, sched.river_job")
+				require.NoError(t, err)
+				total, nodes = rowsRead(t, conn, small.Replace(q.SQL), args)
+			}
 			if total >= 12_000 {
 				t.Errorf("%s by %s reads\n%s", name, p.Name, strings.Join(nodes, "\n"))
 			}
 		}
 	}
+}
+
+// rowsRead is how many rows a question reads of tables, and which parts of its plan do.
+func rowsRead(t *testing.T, conn *pgx.Conn, sql string, args map[string]any) (rows float64, nodes []string) {
+	t.Helper()
+	var plan []byte
+	err := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+sql, pgx.QueryExecModeSimpleProtocol, pgx.NamedArgs(args)).Scan(&plan)
+	require.NoError(t, err, sql)
+	var roots []struct{ Plan planNode }
+	require.NoError(t, json.Unmarshal(plan, &roots))
+	return roots[0].Plan.read()
 }
 
 // planNode is a node of a plan that ran.
