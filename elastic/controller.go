@@ -107,9 +107,8 @@ type Controller struct {
 
 // want is what demand asked for at a time.
 type want struct {
-	at     time.Time
-	slots  int
-	steady int // without what the backlog asked for
+	at    time.Time
+	slots int // without what a backlog asked for
 }
 
 // pushBack is an episode of attempts that the app turns down.
@@ -219,18 +218,19 @@ func (c *Controller) look(now time.Time, s Sample, d *Decision) {
 	d.Want = staffed(d.Demand)
 	d.Score = c.weights.Joint(s.CPU, s.Mem, s.Waiting)
 	d.ScaleOut = d.Score.Total > c.settings.Threshold && !headroom(s)
-	steady := d.Want
-	if c.service > 0 {
-		steady = min(steady, staffed(d.Forecast*c.service))
+	keep := d.Want
+	if c.service > 0 { // what a backlog asks for is of use as long as that is there, and no longer
+		keep = min(keep, staffed(d.Forecast*c.service))
 	}
-	c.remember(now, want{now, d.Want, steady})
+	c.remember(now, keep)
 }
 
 // staffed is how many slots there should be for a demand, with a reserve.
 func staffed(demand float64) int { return int(math.Ceil(demand + staffing*math.Sqrt(demand))) }
 
-// remember keeps the wants of the cooldown.
-func (c *Controller) remember(now time.Time, w want) {
+// remember keeps what was wanted during the cooldown, and has slots not given up at
+// once that something else than demand asked for.
+func (c *Controller) remember(now time.Time, slots int) {
 	if c.steady.IsZero() {
 		c.steady = now
 	}
@@ -238,23 +238,14 @@ func (c *Controller) remember(now time.Time, w want) {
 	for old < len(c.wants) && now.Sub(c.wants[old].at) > c.settings.Cooldown {
 		old++
 	}
-	c.wants = append(c.wants[:copy(c.wants, c.wants[old:])], w)
+	c.wants = append(c.wants[:copy(c.wants, c.wants[old:])], want{now, slots})
 }
 
-// keep has slots not given up at once that something else than demand asked for.
-func (c *Controller) keep(now time.Time, slots int) { c.remember(now, want{now, slots, slots}) }
-
-// most is the most that was wanted during the cooldown. What a backlog asked for counts
-// as long as there is one: once it would take less than a slot it is gone.
-func (c *Controller) most(pending int) int {
-	gone := c.service > 0 && float64(pending)/c.settings.Drain.Seconds()*c.service < 1
+// most is the most that was wanted during the cooldown.
+func (c *Controller) most() int {
 	most := 0
 	for _, w := range c.wants {
-		if gone {
-			most = max(most, w.steady)
-		} else {
-			most = max(most, w.slots)
-		}
+		most = max(most, w.slots)
 	}
 	return most
 }

@@ -24,13 +24,13 @@ const (
 	// cutFree is the part of the best rate that must be left after a cut for it to
 	// have cost nothing.
 	cutFree = 0.96
-	// cpuFree is the part of the cpu that must still be in use after a cut for it to have
-	// cost nothing but what the machine's own ups and downs did, if cutLeast of the best
-	// rate are left: an app that computes ends as many tasks as it gets cpu. It computes
-	// where it keeps one core busy, or nearly.
-	cpuFree   = 0.98
-	cutLeast  = 0.85
-	coresBusy = 0.8
+	// An app that keeps coresBusy or more computes: it ends as many tasks as it gets cpu.
+	// There a cut has cost nothing if computeFree of the cpu that was in use is, or of the
+	// rate is left, as long as cutLeast of the rate are: what else is missing of it is
+	// chance, and the machine's own ups and downs.
+	coresBusy   = 0.8
+	computeFree = 0.97
+	cutLeast    = 0.85
 	// cutTo and growBy are how far a trial goes.
 	cutTo  = 0.75
 	growBy = 1.25
@@ -49,6 +49,7 @@ const (
 	asFast = 1.15
 
 	trialPause    = 30 * time.Second // between trials; doubles each time
+	afterCuts     = 4                // times as long, before more are tried after cuts
 	trialPauseMax = 5 * time.Minute
 	// kneeForgets is after how long without saturation all is forgotten.
 	kneeForgets = 5 * time.Minute
@@ -126,8 +127,10 @@ func (m mark) most(o mark) mark { return mark{max(m.rate, o.rate), max(m.cpu, o.
 
 // free reports whether a cut that left so much cost nothing.
 func (m mark) free(best mark) bool {
-	computes := best.cpu >= coresBusy && m.cpu >= cpuFree*best.cpu
-	return m.rate >= cutFree*best.rate || (computes && m.rate >= cutLeast*best.rate)
+	if best.cpu < coresBusy {
+		return m.rate >= cutFree*best.rate
+	}
+	return m.rate >= cutLeast*best.rate && (m.cpu >= computeFree*best.cpu || m.rate >= computeFree*best.rate)
 }
 
 // measured reports whether enough tasks ended to judge a change of slots by a
@@ -244,7 +247,7 @@ func (k *knee) end(at time.Time) {
 func (k *knee) endCut(at time.Time) {
 	pause := k.pause
 	k.end(at)
-	k.next = at.Add(2 * pause)
+	k.next = at.Add(afterCuts * pause)
 }
 
 // judgeStep judges the last growth that was no trial.

@@ -36,7 +36,7 @@ func (c *Controller) choose(now time.Time, dt float64, s Sample, d Decision, lea
 		case ok && m.slots < s.Slots:
 			return m.slots, ReasonShed, m.detail
 		case ok:
-			c.keep(now, m.slots)
+			c.remember(now, m.slots)
 			return m.slots, ReasonDemand, m.detail
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Controller) grow(now time.Time, s Sample, d Decision, joint bool) (int,
 	case to <= s.Slots:
 		return s.Slots, ReasonHold, detail + "; more would bring nothing"
 	case reason == ReasonJoint:
-		c.keep(now, min(to, s.Ceiling))
+		c.remember(now, min(to, s.Ceiling))
 	}
 	return to, reason, detail
 }
@@ -107,7 +107,7 @@ func (c *Controller) grow(now time.Time, s Sample, d Decision, joint bool) (int,
 // shrink gives up an eighth of the slots at a time when fewer were enough for the
 // whole cooldown, but for a backlog that is gone. A tenth more than enough is left alone.
 func (c *Controller) shrink(now time.Time, s Sample, want, least int) (int, Reason, string) {
-	target := max(c.most(s.Pending), want, least)
+	target := max(c.most(), want, least)
 	switch {
 	case s.Slots < least:
 		return least, ReasonDemand, "at least that many"

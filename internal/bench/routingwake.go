@@ -250,8 +250,7 @@ func (r *Runner) lostWakes(ctx context.Context) (figures []Figure, err error) {
 		lost += len(delays)
 	}
 	r.report.note("lost wake-ups: %d, the latest start %.0f ms after its commit", lost, worst)
-	// The poll interval, and a tenth of it for commit, claim and dispatch.
-	return []Figure{newFigure("routing.wake.lost_delay_ms", worst, "ms", AtMost(1100), r.config.Rounds)}, nil
+	return []Figure{newFigure("routing.wake.lost_delay_ms", worst, "ms", AtMost(1000), r.config.Rounds)}, nil
 }
 
 func (r *Runner) lostRound(ctx context.Context) (delays []float64, err error) {

@@ -218,7 +218,7 @@ func New(config Config) (*Governor, error) {
 		Queues:              map[string]river.QueueConfig{producerQueue: {MaxWorkers: 2 * SlotsMax}},
 		Workers:             workers,
 		FetchCooldown:       time.Millisecond,
-		FetchPollInterval:   max(config.PollInterval, time.Millisecond),
+		FetchPollInterval:   max(time.Duration(pollEarly*float64(config.PollInterval)), time.Millisecond),
 		JobTimeout:          -1,
 		ReindexerIndexNames: []string{}, // rebuilding an index takes its owner's rights
 		Logger:              slog.New(quietHandler{config.Logger.Handler()}),

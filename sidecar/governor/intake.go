@@ -53,6 +53,9 @@ type intake struct {
 // left out is left to chance, so that workers needn't agree.
 const (
 	pollsShared = 16
+	// pollEarly is after what part of the poll interval polls come, so that a task which
+	// they find starts within it, with what claim and dispatch take.
+	pollEarly = 0.95
 	pollsRarest = 10
 )
 
@@ -65,7 +68,10 @@ func pollsOf(policy *routing.Policy) float64 {
 	for i := range policy.Queues {
 		share = max(share, pollsShared/float64(max(policy.Queues[i].Workers, 1)))
 	}
-	return min(share, 1)
+	if share < 1 {
+		return share * pollEarly // as many in an interval
+	}
+	return 1
 }
 
 func newIntake(policy *routing.Policy, canary bool) *intake {
