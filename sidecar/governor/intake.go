@@ -55,7 +55,7 @@ const (
 	pollsShared = 16
 	// pollEarly is after what part of the poll interval polls come, so that a task which
 	// they find starts within it, with what claim and dispatch take.
-	pollEarly = 0.95
+	pollEarly   = 0.95
 	pollsRarest = 10
 )
 
