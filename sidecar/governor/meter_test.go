@@ -70,6 +70,14 @@ func TestBusyQueues(t *testing.T) {
 		_, busy = claims(newPoller(), start, 30, 20*time.Second, couple)
 		require.False(t, busy)
 	})
+	t.Run("it is calm again once it is known to be alone", func(t *testing.T) {
+		t.Parallel()
+		p := newPoller()
+		now, busy := claims(p, start, 200, 2*time.Second, func(string) int { return 0 })
+		require.True(t, busy)
+		_, busy = claims(p, now, 200, busyLinger+2*publishTick, func(string) int { return 1 })
+		require.False(t, busy)
+	})
 	t.Run("a gap leaves nothing behind", func(t *testing.T) {
 		t.Parallel()
 		p := newPoller()

@@ -16,9 +16,11 @@ const (
 	// A queue is busy while this worker claims more than busyOwn tasks of it in a
 	// second, or all of its workers probably more than busyAll, and until it was
 	// less than half of that for busyLinger. A worker that is alone shares nothing, and
-	// a wake-up comes sooner than the next look: it is busy above busyAlone.
+	// a wake-up comes sooner than the next look: it is busy above busyAlone, and until
+	// it was below calmAlone, lest one that was busy once goes on looking when it needn't.
 	busyOwn    = 50
 	busyAlone  = 250
+	calmAlone  = 210
 	busyAll    = 500
 	busyLeast  = 5 // whatever the number of workers
 	busyLinger = 2 * time.Second
@@ -28,7 +30,7 @@ const (
 	// enqueues may have read that some seconds ago. coverPerSecond is how often it
 	// then polls, at most.
 	coverAfter     = 3 * time.Second
-	coverPerSecond = 50
+	coverPerSecond = 200
 
 	// heldInterval is how often a poller without a free slot, or with a hold on,
 	// looks whether it may poll again; that costs no SQL.
@@ -114,11 +116,11 @@ func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
 	p.busy = p.busy[:0]
 	for name, m := range p.meters {
 		m.advance(p.step(now))
-		above := busyAbove(workers(name))
+		above, below := busyBounds(workers(name))
 		switch {
 		case m.sum > above:
 			m.busy, m.calm = true, time.Time{}
-		case 2*m.sum >= above:
+		case m.sum >= below:
 			m.calm = time.Time{}
 		case m.calm.IsZero():
 			m.calm = now
@@ -139,13 +141,14 @@ func (p *poller) observe(now time.Time, workers func(queue string) int) bool {
 	return len(p.busy) > 0
 }
 
-// busyAbove is how many tasks a second make a queue busy that so many workers share; 0:
-// that isn't known.
-func busyAbove(workers int) int {
+// busyBounds are above how many tasks a second a queue becomes busy that so many
+// workers share, and below how many it is calm; 0: that isn't known.
+func busyBounds(workers int) (above, below int) {
 	if workers == 1 {
-		return busyAlone
+		return busyAlone, calmAlone
 	}
-	return max(min(busyOwn, busyAll/max(workers, 1)), busyLeast)
+	above = max(min(busyOwn, busyAll/max(workers, 1)), busyLeast)
+	return above, (above + 1) / 2
 }
 
 // tell notes what is about to be written into the row: that this worker need not
