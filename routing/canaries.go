@@ -13,8 +13,11 @@ import (
 const measureMax = 20_000
 
 // countCanaries keeps the count of canary workers right. Of the canaries, those whose
-// queue isn't known have no group.
-func (r *Router) countCanaries(ctx context.Context) ([]canaryRow, error) {
+// queue isn't known have no group. Some: there are any.
+func (r *Router) countCanaries(ctx context.Context, some bool) ([]canaryRow, error) {
+	if !some {
+		return nil, nil
+	}
 	rows, err := r.q.CanaryRows(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read canaries: %w", err)
@@ -47,8 +50,8 @@ type canaryRow struct {
 
 // canaries keeps the count of canary workers right and lets canaries that rise take
 // their next step. One that fails keeps no other from it.
-func (r *Router) canaries(ctx context.Context) error {
-	rows, err := r.countCanaries(ctx)
+func (r *Router) canaries(ctx context.Context, some bool) error {
+	rows, err := r.countCanaries(ctx, some)
 	errs := []error{err}
 	rising := map[string]bool{}
 	for _, c := range rows {

@@ -37,12 +37,8 @@ type workerWatch struct {
 	seen      bool      // weightOf is known
 }
 
-// readWorkers reads all live workers and decides on their health.
-func (r *Router) readWorkers(ctx context.Context, now time.Time) error {
-	rows, err := r.q.RoutingWorkers(ctx)
-	if err != nil {
-		return fmt.Errorf("read workers: %w", err)
-	}
+// seeWorkers takes all live workers as they were read, and decides on their health.
+func (r *Router) seeWorkers(ctx context.Context, now time.Time, rows []dbq.RoutingWorkersRow) error {
 	before := r.fleet
 	next := fleetState{
 		changes: before.changes, named: map[string]bool{}, byID: make(map[string]*Member, len(rows)), watch: make(map[string]*workerWatch, len(rows)),

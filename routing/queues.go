@@ -25,12 +25,20 @@ const (
 	statesMax = 1000
 )
 
-// count counts the tasks that wait in each queue, within the budget.
-func (r *Router) count(ctx context.Context, now time.Time) error {
+// count counts the tasks that wait in each queue, within the budget, if there are some.
+func (r *Router) count(ctx context.Context, now time.Time, some bool) error {
 	if r.countedAt.IsZero() {
 		r.countedAt = now
 	}
 	r.budget = min(r.budget+countBudget, countBudget)
+	if !some {
+		r.countedAt = now
+		r.endLap()
+		for _, q := range r.queues {
+			q.waiting = 0
+		}
+		return nil
+	}
 	largest := countLargest
 	if r.budget >= 0 {
 		largest = 1_000_000
@@ -54,8 +62,7 @@ func (r *Router) count(ctx context.Context, now time.Time) error {
 					q.waiting = 0
 				}
 			}
-			r.after = ""
-			r.lap++
+			r.endLap()
 			break
 		}
 		r.after = row.Queue
@@ -71,6 +78,12 @@ func (r *Router) count(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// endLap lets counting begin with the first queue again.
+func (r *Router) endLap() {
+	r.after = ""
+	r.lap++
 }
 
 // queueChange is a queue whose row is to be written, and what for.

@@ -196,19 +196,6 @@ func (r *Registry) PublishLoad(ctx context.Context, workerID string, load Load) 
 	return nil
 }
 
-// Beats returns the heartbeats of all live registrations.
-func (r *Registry) Beats(ctx context.Context) ([]Beat, error) {
-	rows, err := r.q.WorkerBeats(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read heartbeats: %w", err)
-	}
-	beats := make([]Beat, len(rows))
-	for i, row := range rows {
-		beats[i] = Beat{WorkerID: row.ID, Seq: row.HeartbeatSeq}
-	}
-	return beats, nil
-}
-
 // Evict ends a dead worker's registration and makes its tasks available, in one
 // transaction. It does nothing, and reports false, when the worker beat
 // meanwhile or its row is held. Tasks whose rows an app holds locked stay for [Registry.Sweep].

@@ -25,9 +25,12 @@ const (
 	// reloadEvery is after how many turns everything is read again, lest a row that
 	// somebody else wrote or deleted go unnoticed for long.
 	reloadEvery = 300
-	demandEvery = 5  // turns
+	demandEvery = 10 // turns
+	oldestEvery = 5
 	sweepEvery  = 60 // turns
 	sweepMax    = 20_000
+	// fleetEvery is how old the fleet's row may get. After five seconds nobody leads by it.
+	fleetEvery = 1500 * time.Millisecond
 )
 
 // Router is the leader's part of routing: each turn it decides who serves which
@@ -47,12 +50,18 @@ type Router struct {
 	version  int64  // of the topology
 	settings settings
 	fleet    fleetState
-	classes  map[classKey]*class
-	groups   map[groupKey]*group
-	queues   map[string]*queueState
-	names    []string // of queues, sorted
-	orphans  []assignmentRow
-	pressure Pressure // of the fleet
+	// workers are as they were read when workersSign was theirs.
+	workers     []dbq.RoutingWorkersRow
+	workersSign int64
+	classes     map[classKey]*class
+	groups      map[groupKey]*group
+	queues      map[string]*queueState
+	names       []string // of queues, sorted
+	orphans     []assignmentRow
+	pressure    Pressure // of the fleet
+
+	written   dbq.RoutingFleetPutParams
+	writtenAt time.Time
 
 	present  Topology // as it is
 	topology Topology // as it was written last
@@ -85,10 +94,54 @@ func (r *Router) Reset() {
 	r.metrics.reset()
 }
 
-// Turn takes one turn, bounded by two seconds. To be called each second. What
-// doesn't depend on a part that failed is done all the same; the fleet's row, which
-// says that somebody leads, is written only if the workers could be read.
-func (r *Router) Turn(parent context.Context) error {
+// Look is what a turn begins with: see [Router.Look].
+type Look struct {
+	Beats []Beat
+	// Waiting says that tasks are available.
+	Waiting bool
+	// NextDue is how long until a task that is scheduled, or will be retried, is due, at most an hour.
+	NextDue time.Duration
+	// SchedulesDue says that a periodic task is due.
+	SchedulesDue bool
+	// NewestID is the newest id that a task got.
+	NewestID int64
+
+	row     dbq.RoutingLookRow
+	workers []dbq.RoutingWorkersRow
+}
+
+// Drop leaves out a worker that was evicted since.
+func (l *Look) Drop(workerID string) {
+	l.workers = slices.DeleteFunc(l.workers, func(row dbq.RoutingWorkersRow) bool { return row.ID == workerID })
+}
+
+// Look reads who lives, and what there is to do.
+func (r *Router) Look(ctx context.Context) (*Look, error) {
+	row, err := r.q.RoutingLook(ctx, dbq.RoutingLookParams{Keys: settingKeys(), Since: cmp.Or(r.horizon, "0")})
+	if err != nil {
+		return nil, fmt.Errorf("read the fleet: %w", err)
+	}
+	if r.workers == nil || row.WorkersSign != r.workersSign {
+		workers, err := r.q.RoutingWorkers(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read workers: %w", err)
+		}
+		r.workers, r.workersSign = workers, row.WorkersSign
+	}
+	look := &Look{
+		Waiting: row.Waiting, NextDue: time.Duration(row.NextDueMs * float64(time.Millisecond)), SchedulesDue: row.SchedulesDue,
+		NewestID: row.NewestID, row: row, workers: slices.Clone(r.workers), Beats: make([]Beat, len(r.workers)),
+	}
+	for i := range r.workers {
+		look.Beats[i] = Beat{WorkerID: r.workers[i].ID, Seq: r.workers[i].HeartbeatSeq}
+	}
+	return look, nil
+}
+
+// Turn takes one turn, bounded by two seconds, from a look a moment ago. To be called
+// each second. What doesn't depend on a part that failed is done all the same; the
+// fleet's row, which says that somebody leads, is written only if what there is could be read.
+func (r *Router) Turn(parent context.Context, look *Look) error {
 	limit := turnTimeout
 	if !r.loaded {
 		limit = loadTimeout
@@ -96,15 +149,15 @@ func (r *Router) Turn(parent context.Context) error {
 	ctx, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
 	started := time.Now()
-	if err := r.read(ctx, started); err != nil {
+	if err := r.read(ctx, started, look); err != nil {
 		return err
 	}
 	errs := []error{
-		within(ctx, partTimeout, func(ctx context.Context) error { return r.count(ctx, started) }),
+		within(ctx, partTimeout, func(ctx context.Context) error { return r.count(ctx, started, look.Waiting) }),
 		r.snapshot(ctx, started),
 		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
 		r.putQueues(ctx, started),
-		within(ctx, partTimeout, r.canaries),
+		within(ctx, partTimeout, func(ctx context.Context) error { return r.canaries(ctx, look.row.Canaries) }),
 		// Whatever the rest took: without these two nobody seems to lead.
 		within(parent, partTimeout, r.putFleet),
 		within(parent, partTimeout, r.tell),
@@ -116,7 +169,7 @@ func (r *Router) Turn(parent context.Context) error {
 		errs = append(errs, within(parent, turnTimeout, r.sweep))
 	}
 	r.metrics.observe(r, time.Since(started))
-	if r.turn%demandEvery == 0 {
+	if r.turn%oldestEvery == 0 {
 		errs = append(errs, within(parent, partTimeout, r.oldest))
 	}
 	r.forgetGroups()
@@ -133,7 +186,11 @@ func (r *Router) Greet(parent context.Context) error {
 	ctx, cancel := context.WithTimeout(parent, turnTimeout)
 	defer cancel()
 	started := time.Now()
-	if err := r.read(ctx, started); err != nil {
+	look, err := r.Look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.read(ctx, started, look); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -141,7 +198,7 @@ func (r *Router) Greet(parent context.Context) error {
 		within(ctx, partTimeout, func(ctx context.Context) error { return r.assign(ctx, started) }),
 		r.putQueues(ctx, started),
 		within(ctx, partTimeout, func(ctx context.Context) error {
-			_, err := r.countCanaries(ctx)
+			_, err := r.countCanaries(ctx, look.row.Canaries)
 			return err
 		}),
 		within(parent, partTimeout, r.putFleet),
@@ -177,31 +234,32 @@ func within(ctx context.Context, limit time.Duration, part func(context.Context)
 	return part(ctx)
 }
 
-// read reads what the turn decides from.
-func (r *Router) read(ctx context.Context, now time.Time) error {
-	fleet, err := r.q.RoutingFleet(ctx)
+// read reads what the turn decides from, as far as the look has not.
+func (r *Router) read(ctx context.Context, now time.Time, look *Look) error {
+	settings, err := parseSettings(look.row.Settings)
 	if err != nil {
-		return fmt.Errorf("read the fleet: %w", err)
-	}
-	if err := r.readSettings(ctx); err != nil {
 		return err
 	}
+	r.settings = settings
+	switch {
 	// Somebody else who led meanwhile has written what we don't know of.
-	if !r.loaded || fleet.Leader.String != r.who() || r.turn-r.loadedAt >= reloadEvery {
-		if err := r.load(ctx, fleet); err != nil {
+	case !r.loaded || look.row.Leader.String != r.who() || r.turn-r.loadedAt >= reloadEvery:
+		if err := r.load(ctx, &look.row); err != nil {
 			r.loaded = false
 			return err
 		}
 		r.loaded, r.loadedAt = true, r.turn
-	} else if err := r.readQueues(ctx, r.horizon, now); err != nil {
-		return err
+	case look.row.QueuesChanged:
+		if err := r.readQueues(ctx, r.horizon, now); err != nil {
+			return err
+		}
 	}
-	r.horizon = fleet.Horizon
-	return r.readWorkers(ctx, now)
+	r.horizon = look.row.Horizon
+	return r.seeWorkers(ctx, now, look.workers)
 }
 
 // load reads all queues, assignments and the newest topology.
-func (r *Router) load(ctx context.Context, fleet dbq.RoutingFleetRow) error {
+func (r *Router) load(ctx context.Context, fleet *dbq.RoutingLookRow) error {
 	known := r.queues
 	r.queues = make(map[string]*queueState, len(known))
 	if err := r.readQueues(ctx, "0", time.Time{}); err != nil {
@@ -267,7 +325,8 @@ func (r *Router) readQueues(ctx context.Context, since string, now time.Time) er
 	return nil
 }
 
-// putFleet writes the fleet's row, which also says that somebody leads.
+// putFleet writes the fleet's row, which also says that somebody leads: when it changed,
+// and often enough for that.
 func (r *Router) putFleet(ctx context.Context) error {
 	waiting := 0
 	for _, q := range r.queues {
@@ -283,18 +342,23 @@ func (r *Router) putFleet(ctx context.Context) error {
 			Signals: map[string]any{"pending": signals.Pending, "max_pending": signals.MaxPending, "load": signals.Load},
 		})
 	}
-	err := r.q.RoutingFleetPut(ctx, dbq.RoutingFleetPutParams{
+	row := dbq.RoutingFleetPutParams{
 		Pressure: r.pressure.Level().String(), PressureReason: pgtype.Text{String: reason, Valid: reason != ""}, Pending: int32(signals.Pending),
 		Load: float32(signals.Load), Workers: int32(len(r.fleet.members)),
 		Slots:   int32(r.fleet.total(func(m *Member) int { return m.Slots })),
 		Running: int32(r.fleet.total(func(m *Member) int { return m.Running })), TopologyVersion: r.version,
 		Leader: pgtype.Text{String: r.who(), Valid: true}, PoliciesChanged: r.told || r.turned,
-	})
-	if err != nil {
+	}
+	r.metrics.fleet(r.pressure.Level(), signals)
+	if row == r.written && time.Since(r.writtenAt) < fleetEvery {
+		return nil
+	}
+	at := time.Now()
+	if err := r.q.RoutingFleetPut(ctx, row); err != nil {
 		return fmt.Errorf("write the fleet: %w", err)
 	}
-	r.turned = false
-	r.metrics.fleet(r.pressure.Level(), signals)
+	row.PoliciesChanged = false
+	r.written, r.writtenAt, r.turned = row, at, false
 	return nil
 }
 

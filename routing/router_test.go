@@ -37,8 +37,17 @@ func leadOn(t *testing.T, pool *pgxpool.Pool, who string) *lead {
 
 func (l *lead) turn() {
 	l.t.Helper()
-	require.NoError(l.t, l.router.Turn(l.t.Context()))
+	require.NoError(l.t, l.try())
 	require.NoError(l.t, l.decisions.Flush(l.t.Context()))
+}
+
+// try takes a turn that may fail.
+func (l *lead) try() error {
+	look, err := l.router.Look(l.t.Context())
+	if err != nil {
+		return err
+	}
+	return l.router.Turn(l.t.Context(), look)
 }
 
 func (l *lead) exec(query string, args ...any) {

@@ -1,9 +1,8 @@
 package routing
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"strconv"
 )
 
 // settings are those of sched.setting that the leader goes by.
@@ -29,35 +28,26 @@ func settingKeys() []string {
 	}
 }
 
-// readSettings reads them; what is absent is the default.
-func (r *Router) readSettings(ctx context.Context) error {
-	rows, err := r.q.RoutingSettings(ctx, settingKeys())
-	if err != nil {
-		return fmt.Errorf("read settings: %w", err)
-	}
+// parseSettings takes them from a JSON object; what is absent is the default. A constraint
+// of the table holds their types and ranges.
+func parseSettings(object []byte) (settings, error) {
 	next := defaultSettings()
-	numbers := map[string]*float64{
-		"pending_yellow": &next.thresholds.PendingYellow, "pending_red": &next.thresholds.PendingRed,
-		"load_yellow": &next.thresholds.LoadYellow, "load_red": &next.thresholds.LoadRed,
-		"pressure_hysteresis": &next.thresholds.Hysteresis,
+	values := map[string]any{
+		"max_pending": &next.maxPending, "pending_yellow": &next.thresholds.PendingYellow, "pending_red": &next.thresholds.PendingRed,
+		"load_yellow": &next.thresholds.LoadYellow, "load_red": &next.thresholds.LoadRed, "pressure_hysteresis": &next.thresholds.Hysteresis,
+		"decision_keep_days": &next.decisionKeepDays, "topology_keep_days": &next.topologyKeepDays,
+		"operator_action_keep_days": &next.operatorActionDays,
 	}
-	integers := map[string]*int{
-		"max_pending": &next.maxPending, "decision_keep_days": &next.decisionKeepDays,
-		"topology_keep_days": &next.topologyKeepDays, "operator_action_keep_days": &next.operatorActionDays,
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(object, &given); err != nil {
+		return next, fmt.Errorf("settings: %w", err)
 	}
-	for _, row := range rows {
-		// A constraint of the table holds their types and ranges.
-		number, err := strconv.ParseFloat(row.Value, 64)
-		if err != nil {
-			return fmt.Errorf("setting %s: %w", row.Key, err)
-		}
-		if target, ok := numbers[row.Key]; ok {
-			*target = number
-		}
-		if target, ok := integers[row.Key]; ok {
-			*target = int(number)
+	for key, value := range given {
+		if target, ok := values[key]; ok {
+			if err := json.Unmarshal(value, target); err != nil {
+				return next, fmt.Errorf("setting %s: %w", key, err)
+			}
 		}
 	}
-	r.settings = next
-	return nil
+	return next, nil
 }

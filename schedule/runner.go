@@ -28,19 +28,14 @@ type Runner struct {
 	q       *dbq.Queries
 	log     *slog.Logger
 	metrics *metrics
-	turn    int
 }
-
-// countEvery is in how many turns the schedules are counted once, for the metrics,
-// while none is due.
-const countEvery = 5
 
 // NewRunner returns a runner on a database.
 func NewRunner(db dbq.DBTX, registerer prometheus.Registerer, log *slog.Logger) *Runner {
 	return &Runner{q: dbq.New(db), log: log, metrics: newMetrics(registerer)}
 }
 
-// Turn enqueues what is due. One schedule that fails keeps no other from it; the error is that of Postgres being away, or of
+// Turn enqueues what is due, and counts schedules for the metrics. One schedule that fails keeps no other from it; the error is that of Postgres being away, or of
 // a statement that took too long.
 func (r *Runner) Turn(ctx context.Context) error {
 	due, err := r.q.ScheduleDue(ctx, turnLimit)
@@ -53,10 +48,7 @@ func (r *Runner) Turn(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("schedule %s: %w", s.Name, err))
 		}
 	}
-	if r.turn++; len(due) > 0 || r.turn%countEvery == 1 {
-		errs = append(errs, r.count(ctx))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.count(ctx))...)
 }
 
 func (r *Runner) count(ctx context.Context) error {
@@ -73,7 +65,6 @@ func (r *Runner) count(ctx context.Context) error {
 func (r *Runner) Rest() {
 	r.metrics.waiting.Set(0)
 	r.metrics.failed.Set(0)
-	r.turn = 0
 }
 
 // see works out when a schedule is due next, and enqueues its task if it is due.

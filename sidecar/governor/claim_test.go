@@ -309,9 +309,7 @@ func TestMaxRunningHoldsAmongRacingClaims(t *testing.T) {
 	require.Empty(t, lanesClaim(t, q, wholeLanes(worker, 3, "narrow")))
 
 	r := routing.NewRegistry(pool)
-	beats, err := r.Beats(t.Context())
-	require.NoError(t, err)
-	evicted, rescued, err := r.Evict(t.Context(), beats[0], "test")
+	evicted, rescued, err := r.Evict(t.Context(), beatOf(t, pool, worker), "test")
 	require.NoError(t, err)
 	require.True(t, evicted)
 	require.Len(t, rescued, 7)

@@ -20,6 +20,8 @@ const (
 	newcomerSpread = time.Millisecond
 	leadTimeout    = 2 * time.Second
 	sweepEvery     = 5  // turns
+	scheduleEvery  = 15 // turns, for what only metrics show
+	discoverEvery  = 10 // turns without a task that waits
 	forgetEvery    = 60 // turns
 	forgetAfter    = 7 * 24 * time.Hour
 	livenessMaxGap = 5 * time.Second // a turn whose duties all run into their limits, and the pause after it
@@ -172,23 +174,39 @@ func (g *Governor) noteLed(led bool, asked time.Time) {
 // leadOnce takes one turn. Its duties don't depend on each other: one that fails
 // keeps none of the others from being done.
 func (g *Governor) leadOnce(ctx context.Context, liveness *routing.Liveness, turn int) error {
+	look, err := g.lookAround(ctx)
+	if err != nil {
+		liveness.Reset()
+		g.promoter.expect(time.Now())
+		return err
+	}
 	// Not done here: promoting may take long, or wait for an open transaction that
 	// inserts a unique key, and nobody could be found dead meanwhile.
-	g.promoter.expect(time.Now())
-	evicted := g.evictDead(ctx, liveness)
+	g.promoter.expect(time.Now().Add(look.NextDue))
+	g.countEnqueued(look.NewestID)
+	evicted := g.evictDead(ctx, liveness, look)
 	// After the evictions, so that nothing stays assigned to who was evicted; then the
 	// schedules, which wait for the pressure of now; beside the rest, so that the next look
 	// at heartbeats comes in time.
 	routed := make(chan error, 1)
-	go func() { routed <- errors.Join(g.router.Turn(ctx), g.runSchedules(ctx)) }()
-	return errors.Join(evicted, g.tidy(ctx, turn), <-routed)
+	go func() { routed <- errors.Join(g.router.Turn(ctx, look), g.runSchedules(ctx, turn, look)) }()
+	return errors.Join(evicted, g.tidy(ctx, turn, look), <-routed)
+}
+
+func (g *Governor) lookAround(ctx context.Context) (*routing.Look, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	return g.router.Look(ctx)
 }
 
 // tidy is what the leader does now and then beside evictions and routing.
-func (g *Governor) tidy(ctx context.Context, turn int) error {
+func (g *Governor) tidy(ctx context.Context, turn int, look *routing.Look) error {
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
 	defer cancel()
-	errs := []error{g.registry.DiscoverQueues(ctx)}
+	var errs []error
+	if look.Waiting || turn%discoverEvery == 0 {
+		errs = append(errs, g.registry.DiscoverQueues(ctx))
+	}
 	if turn%sweepEvery == 0 {
 		rescued, err := g.registry.Sweep(ctx)
 		errs = append(errs, err)
@@ -197,9 +215,6 @@ func (g *Governor) tidy(ctx context.Context, turn int) error {
 	if turn%forgetEvery == forgetEvery-1 {
 		errs = append(errs, g.registry.Forget(ctx, forgetAfter))
 	}
-	if turn%countEvery == 0 {
-		errs = append(errs, g.countEnqueued(ctx))
-	}
 	if turn%storageEvery == 0 {
 		errs = append(errs, g.watchStorage(ctx))
 	}
@@ -207,8 +222,8 @@ func (g *Governor) tidy(ctx context.Context, turn int) error {
 }
 
 // runSchedules enqueues the periodic tasks that are due.
-func (g *Governor) runSchedules(ctx context.Context) error {
-	if g.config.Schedules == nil {
+func (g *Governor) runSchedules(ctx context.Context, turn int, look *routing.Look) error {
+	if g.config.Schedules == nil || !look.SchedulesDue && turn%scheduleEvery != 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
@@ -218,34 +233,28 @@ func (g *Governor) runSchedules(ctx context.Context) error {
 
 // evictDead evicts the workers whose heartbeat stood still for long enough. One
 // that can't be evicted now keeps no other from it.
-func (g *Governor) evictDead(ctx context.Context, liveness *routing.Liveness) error {
-	readCtx, cancel := context.WithTimeout(ctx, leadTimeout)
-	defer cancel()
-	beats, err := g.registry.Beats(readCtx)
-	if err != nil {
-		liveness.Reset()
-		return err
-	}
+func (g *Governor) evictDead(ctx context.Context, liveness *routing.Liveness, look *routing.Look) error {
 	var errs []error
 	own := g.workerID()
-	for _, dead := range liveness.Observe(time.Now(), beats) {
+	for _, dead := range liveness.Observe(time.Now(), look.Beats) {
 		if dead.WorkerID == own {
 			continue // it is alive enough to lead; it fences itself if it can't beat
 		}
-		if err := g.evict(ctx, dead); err != nil {
+		if err := g.evict(ctx, dead, look); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (g *Governor) evict(ctx context.Context, dead routing.Beat) error {
+func (g *Governor) evict(ctx context.Context, dead routing.Beat, look *routing.Look) error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	evicted, rescued, err := g.registry.Evict(ctx, dead, "heartbeat stood still for "+g.config.EvictAfter.String())
 	if err != nil || !evicted {
 		return err
 	}
+	look.Drop(dead.WorkerID)
 	g.metrics.evictions.Inc()
 	g.decisions.Note(routing.Decision{
 		What: "evict", Subject: dead.WorkerID, To: "evicted", Reason: "its heartbeat stood still for " + g.config.EvictAfter.String(),

@@ -27,19 +27,20 @@ func evict(t *testing.T, pool *pgxpool.Pool, workerID string) []routing.Rescued 
 	registry := routing.NewRegistry(pool)
 	var rescued []routing.Rescued
 	eventually(t, func() bool {
-		beats, err := registry.Beats(t.Context())
+		evicted, tasks, err := registry.Evict(t.Context(), beatOf(t, pool, workerID), "test")
 		require.NoError(t, err)
-		for _, beat := range beats {
-			if beat.WorkerID == workerID {
-				evicted, tasks, err := registry.Evict(t.Context(), beat, "test")
-				require.NoError(t, err)
-				rescued = tasks
-				return evicted // false: it beat just now
-			}
-		}
-		return false
+		rescued = tasks
+		return evicted // false: it beat just now
 	}, "the worker is evicted")
 	return rescued
+}
+
+// beatOf is a worker's heartbeat as a leader sees it.
+func beatOf(t *testing.T, pool *pgxpool.Pool, workerID string) routing.Beat {
+	t.Helper()
+	beat := routing.Beat{WorkerID: workerID}
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT heartbeat_seq FROM sched.worker WHERE id = $1", workerID).Scan(&beat.Seq))
+	return beat
 }
 
 func counter(t *testing.T, cfg governor.Config, name string) float64 {

@@ -105,8 +105,7 @@ func (g *Governor) publish(ctx context.Context) error {
 	for sleep(ctx, publishTick) {
 		now := time.Now()
 		busy := g.poller.observe(now, g.sharers)
-		taken, limit := g.slots.counts()
-		if taken < limit {
+		if g.unused() > 0 {
 			fullSince = time.Time{}
 		} else if fullSince.IsZero() {
 			fullSince = now

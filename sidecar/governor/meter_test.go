@@ -87,6 +87,18 @@ func TestBusyQueues(t *testing.T) {
 	})
 }
 
+// A claim under way takes all free slots; it must not look as if there were none, or
+// whoever polls would rest after each claim.
+func TestClaimUnderWayLeavesSlotsUnused(t *testing.T) {
+	t.Parallel()
+	g := &Governor{}
+	g.slots.setLimit(4)
+	require.Equal(t, 4, g.slots.take(4))
+	require.Equal(t, 4, g.unused())
+	g.running.add(&execution{})
+	require.Equal(t, 3, g.unused())
+}
+
 // TestPromiseIsKept: once the row may say that this worker need not be woken, it
 // polls, until some seconds after the row said otherwise for certain.
 func TestPromiseIsKept(t *testing.T) {

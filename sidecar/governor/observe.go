@@ -7,9 +7,7 @@ import (
 )
 
 const (
-	// countEvery and storageEvery are how often the leader looks at what only metrics
-	// show, in turns.
-	countEvery   = 5
+	// storageEvery is how often the leader looks at what only metrics show, in turns.
 	storageEvery = 15
 	// leaderEvery is how often a sidecar that knows of no leader looks who leads.
 	leaderEvery = 15 * time.Second
@@ -26,25 +24,20 @@ type observed struct {
 // countEnqueued counts the tasks that were enqueued since it was called last, and
 // how many of them sent no notification of their own. Enqueueing pays nothing for it:
 // the ids are counted, and every sidecar hears all notifications.
-func (g *Governor) countEnqueued(ctx context.Context) error {
-	ids, err := g.q.TaskIDsGiven(ctx)
-	if err != nil {
-		return err
-	}
-	before, now := g.observed, observed{enqueued: ids, heard: g.heard.Load(), known: true, listened: g.listening.Load()}
+func (g *Governor) countEnqueued(newest int64) {
+	before, now := g.observed, observed{enqueued: newest, heard: g.heard.Load(), known: true, listened: g.listening.Load()}
 	g.observed = now
 	tasks := now.enqueued - before.enqueued
 	if !before.known || tasks < 0 { // somebody set the sequence back
-		return nil
+		return
 	}
 	g.metrics.enqueued.Add(float64(tasks))
 	if !before.listened || !now.listened {
-		return nil // what was sent isn't known
+		return // what was sent isn't known
 	}
 	sent := now.heard - before.heard
 	g.metrics.notifications.WithLabelValues(notificationSent).Add(float64(sent))
 	g.metrics.notifications.WithLabelValues(notificationSuppressed).Add(float64(max(0, tasks-sent)))
-	return nil
 }
 
 // watchStorage shows what makes claims slow: dead rows, and who keeps them.

@@ -260,8 +260,7 @@ func (g *Governor) poll(ctx context.Context) error {
 			}
 			continue
 		}
-		taken, limit := g.slots.counts()
-		free := limit - taken
+		free := g.unused()
 		if g.holds.any() || free <= 0 {
 			if !sleep(ctx, heldInterval) {
 				return nil
@@ -310,12 +309,21 @@ func (p *pace) perSecond() float64 {
 	return max(paceLeast, paceShare/max(time.Duration(p.took.Load()).Seconds(), 1e-6))
 }
 
-// sharers returns how many workers are assigned to a queue.
+// sharers returns how many workers are assigned to a queue, or how many there are while
+// it is too new for that; 0: that isn't known.
 func (g *Governor) sharers(queue string) int {
-	if q, serves := g.policy.Load().Queue(queue); serves {
+	policy := g.policy.Load()
+	if q, serves := policy.Queue(queue); serves && q.Workers > 0 {
 		return q.Workers
 	}
-	return 0
+	return policy.Workers
+}
+
+// unused is how many slots run nothing. Those that a claim under way has taken are
+// among them: it takes all that are free, and most of them come back.
+func (g *Governor) unused() int {
+	_, limit := g.slots.counts()
+	return limit - g.running.count()
 }
 
 // look claims, if there is something to claim with. A claim that came back full is
@@ -346,6 +354,9 @@ func (g *Governor) shares(ctx context.Context, queues []string) map[string]routi
 func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollShare, free int) time.Duration {
 	policy := g.policy.Load()
 	looks := min(policy.BusyPolls, g.pace.perSecond())
+	if policy.Workers <= 1 {
+		looks = policy.BusyPolls // alone it can take the time that a look takes
+	}
 	if len(busy) == 0 {
 		perSecond := min(coverPerSecond, looks/float64(max(policy.Workers, 1)))
 		return routing.PollInterval(routing.RoundRobin, perSecond, free, routing.PollShare{}, g.config.PollInterval)
@@ -362,7 +373,7 @@ func (g *Governor) pollInterval(busy []string, shares map[string]routing.PollSha
 		}
 		perSecond := policy.BusyPolls
 		if share.Workers > 1 {
-			perSecond = looks // alone it can take the time that a look takes
+			perSecond = looks
 		}
 		shortest = min(shortest, routing.PollInterval(queue.Strategy, perSecond, free, share, g.config.PollInterval))
 	}

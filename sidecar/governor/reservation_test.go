@@ -97,7 +97,6 @@ func TestReservations(t *testing.T) {
 	cfg := config(pool, &dispatcherFunc{work: app.work})
 	cfg.HeartbeatInterval = 20 * time.Millisecond
 	g := start(t, cfg)
-	registry := routing.NewRegistry(pool)
 
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := 5
@@ -125,7 +124,7 @@ func TestReservations(t *testing.T) {
 			case "slots":
 				setSlots(n - 1)
 			case "evict":
-				endRegistration(t, registry, g)
+				endRegistration(t, pool, g)
 			}
 			if g.Status().Taken <= limit {
 				app.setLimit(limit) // from here on nothing above it is left over
@@ -139,22 +138,13 @@ func TestReservations(t *testing.T) {
 }
 
 // endRegistration ends the sidecar's registration as the leader would.
-func endRegistration(t *testing.T, registry *routing.Registry, g *governor.Governor) {
+func endRegistration(t *testing.T, pool *pgxpool.Pool, g *governor.Governor) {
 	t.Helper()
+	registry := routing.NewRegistry(pool)
 	eventually(t, func() bool {
-		beats, err := registry.Beats(t.Context())
+		evicted, _, err := registry.Evict(t.Context(), beatOf(t, pool, g.Status().WorkerID), "test")
 		require.NoError(t, err)
-		for _, beat := range beats {
-			if beat.WorkerID != g.Status().WorkerID {
-				continue
-			}
-			evicted, _, err := registry.Evict(t.Context(), beat, "test")
-			require.NoError(t, err)
-			if evicted {
-				return true
-			}
-		}
-		return false // it beat meanwhile
+		return evicted // false: it beat meanwhile, or is about to register anew
 	}, "an eviction")
 }
 

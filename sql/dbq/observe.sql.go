@@ -112,15 +112,3 @@ func (q *Queries) StorageWatch(ctx context.Context) (StorageWatchRow, error) {
 	)
 	return i, err
 }
-
-const taskIDsGiven = `-- name: TaskIDsGiven :one
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('sched.river_job', 'id')::regclass), 0)::bigint AS newest
-`
-
-// The newest id that a task got. By the leader, each five seconds, for its metrics.
-func (q *Queries) TaskIDsGiven(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, taskIDsGiven)
-	var newest int64
-	err := row.Scan(&newest)
-	return newest, err
-}

@@ -39,7 +39,7 @@ type Querier interface {
 	CanaryMeasures(ctx context.Context, arg CanaryMeasuresParams) ([]CanaryMeasuresRow, error)
 	// Gives the canary of a queue a share, or a state, or rules: what values has. Made if need be.
 	CanaryPut(ctx context.Context, arg CanaryPutParams) error
-	// All canaries. By the leader, each second.
+	// All canaries. By the leader, each second if there are any.
 	CanaryRows(ctx context.Context) ([]CanaryRowsRow, error)
 	// Moves a canary, unless somebody moved it meanwhile or has the row locked. again: the hold
 	// begins anew, too.
@@ -148,7 +148,7 @@ type Querier interface {
 	// those that are not green. Green while nobody leads.
 	PressureList(ctx context.Context, arg PressureListParams) ([][]byte, error)
 	// Makes rows for queues that tasks were put in without one, and tells the sidecars
-	// if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+	// if there were any: a row then. By the leader, each second while tasks wait. With rows, since pgx plans a
 	// statement without arguments or rows anew each time.
 	QueueDiscover(ctx context.Context) ([]string, error)
 	// Which of the names are those of queues, or, unless exact, of queues that others are derived from.
@@ -194,18 +194,20 @@ type Querier interface {
 	RemainderLeft(ctx context.Context, arg RemainderLeftParams) (bool, error)
 	// Writes assignments that are new or changed.
 	RoutingAssign(ctx context.Context, arg RoutingAssignParams) error
-	// All assignments. By the leader, at its start and each minute.
+	// All assignments. By the leader, at its start and each five minutes.
 	RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsRow, error)
 	// How many workers the fleet needs, for the metric. By the leader, each few seconds.
 	RoutingDemand(ctx context.Context) (int32, error)
-	// The fleet as it was written last, and the oldest transaction that may still commit
-	// something: what is read from there on next time misses nothing. By the leader, each second.
-	RoutingFleet(ctx context.Context) (RoutingFleetRow, error)
 	// Writes the fleet as the leader sees it. Each second.
 	RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams) error
 	// Writes the health of workers whose health changed, if they still live; a row that
 	// somebody else has locked is passed over, and comes again in the next turn.
 	RoutingHealth(ctx context.Context, entries []byte) error
+	// What the leader's turn begins with, each second: the fleet as it was written last; the
+	// oldest transaction that may still commit something: what is read from there on next time
+	// misses nothing; the settings that routing goes by; and whether there is something to do
+	// that takes statements of its own, so that an idle fleet costs few of them.
+	RoutingLook(ctx context.Context, arg RoutingLookParams) (RoutingLookRow, error)
 	// Tells the sidecars that assignments or the topology changed.
 	RoutingNotify(ctx context.Context, version string) error
 	// Since when the longest waiting task of some queues has been due, and whether the queue
@@ -216,24 +218,22 @@ type Querier interface {
 	// is their number, which tells the planner how few they are.
 	RoutingQueueState(ctx context.Context, arg RoutingQueueStateParams) ([]string, error)
 	// Queues with configuration and the state written last: all of them, or those made or
-	// reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
+	// reconfigured from a transaction on. By the leader: all at its start and each five minutes, new ones when there are any.
 	RoutingQueues(ctx context.Context, since string) ([]RoutingQueuesRow, error)
-	// The settings that routing goes by. By the leader, each second.
-	RoutingSettings(ctx context.Context, keys []string) ([]RoutingSettingsRow, error)
 	// Takes assignments away.
 	RoutingUnassign(ctx context.Context, entries []byte) error
 	// Takes all assignments of workers that are gone.
 	RoutingUnassignWorkers(ctx context.Context, workers []string) (int64, error)
 	// Tasks available and due per queue, bounded. By the leader, each second.
 	RoutingWaiting(ctx context.Context, arg RoutingWaitingParams) ([]RoutingWaitingRow, error)
-	// All live registrations with their load. By the leader, each second.
+	// All live registrations with their load and heartbeat. By the leader, each second in which one changed.
 	RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error)
-	// How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
+	// How many schedules wait, and how many have an error. By the leader, each fifteen seconds, and when one was due.
 	ScheduleCount(ctx context.Context) (ScheduleCountRow, error)
 	// Removes a schedule; its tasks stay. By sched schedules delete.
 	ScheduleDelete(ctx context.Context, name string) (string, error)
 	// Schedules whose time has come, and those without a time yet, with the database's
-	// clock. By the leader, each second.
+	// clock. By the leader, when there are some, and each fifteen seconds.
 	ScheduleDue(ctx context.Context, maxSchedules int32) ([]ScheduleDueRow, error)
 	// Schedules by name: those named, or up to a limit after a name. By sched schedules.
 	ScheduleList(ctx context.Context, arg ScheduleListParams) ([][]byte, error)
@@ -285,8 +285,6 @@ type Querier interface {
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)
 	// Why a task waits, or what became of it, a statement a line.
 	TaskExplain(ctx context.Context, id int64) ([]string, error)
-	// The newest id that a task got. By the leader, each five seconds, for its metrics.
-	TaskIDsGiven(ctx context.Context) (int64, error)
 	// Tasks, the newest first, page by page. An argument that is NULL does not
 	// filter; bases stand for queues where the reader may not see which are derived
 	// from them. By an operator; the other lists below as well.
@@ -388,8 +386,6 @@ type Querier interface {
 	// register anew. Whether the worker polls is left to WorkerLoad: two statements under
 	// way at once might write it in the wrong order.
 	WorkerBeat(ctx context.Context, arg WorkerBeatParams) (WorkerBeatRow, error)
-	// The heartbeats of all live registrations. By the leader, each second.
-	WorkerBeats(ctx context.Context) ([]WorkerBeatsRow, error)
 	// When a worker registered: no task of it began before.
 	WorkerBegan(ctx context.Context, id string) (time.Time, error)
 	// Asks a worker to take nothing more; its state after that.

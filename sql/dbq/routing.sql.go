@@ -150,7 +150,7 @@ type CanaryRowsRow struct {
 	Reason            pgtype.Text
 }
 
-// All canaries. By the leader, each second.
+// All canaries. By the leader, each second if there are any.
 func (q *Queries) CanaryRows(ctx context.Context) ([]CanaryRowsRow, error) {
 	rows, err := q.db.Query(ctx, canaryRows)
 	if err != nil {
@@ -357,7 +357,7 @@ type RoutingAssignmentsRow struct {
 	Reason   string
 }
 
-// All assignments. By the leader, at its start and each minute.
+// All assignments. By the leader, at its start and each five minutes.
 func (q *Queries) RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsRow, error) {
 	rows, err := q.db.Query(ctx, routingAssignments)
 	if err != nil {
@@ -393,32 +393,6 @@ func (q *Queries) RoutingDemand(ctx context.Context) (int32, error) {
 	var desired int32
 	err := row.Scan(&desired)
 	return desired, err
-}
-
-const routingFleet = `-- name: RoutingFleet :one
-SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon
-FROM sched.fleet AS f
-`
-
-type RoutingFleetRow struct {
-	Leader          pgtype.Text
-	TopologyVersion int64
-	Pressure        string
-	Horizon         string
-}
-
-// The fleet as it was written last, and the oldest transaction that may still commit
-// something: what is read from there on next time misses nothing. By the leader, each second.
-func (q *Queries) RoutingFleet(ctx context.Context) (RoutingFleetRow, error) {
-	row := q.db.QueryRow(ctx, routingFleet)
-	var i RoutingFleetRow
-	err := row.Scan(
-		&i.Leader,
-		&i.TopologyVersion,
-		&i.Pressure,
-		&i.Horizon,
-	)
-	return i, err
 }
 
 const routingFleetPut = `-- name: RoutingFleetPut :exec
@@ -481,6 +455,87 @@ WHERE w.id = h.id
 func (q *Queries) RoutingHealth(ctx context.Context, entries []byte) error {
 	_, err := q.db.Exec(ctx, routingHealth, entries)
 	return err
+}
+
+const routingLook = `-- name: RoutingLook :one
+SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon,
+    (SELECT coalesce(jsonb_object_agg(s.key, s.value), '{}') FROM sched.setting AS s WHERE s.key = any($1::text[]))::jsonb AS settings,
+    EXISTS (
+        SELECT FROM sched.queue AS q
+        WHERE q.config_xid >= ($2::text)::xid8 AND q.config_xid < pg_snapshot_xmax(pg_current_snapshot())
+    )::boolean AS queues_changed,
+    -- Another one: some worker's row was written, came or went, or is too old for what it says of polling.
+    (
+        SELECT coalesce(bit_xor(hashtextextended(concat_ws(' ', w.id, w.xmin, w.load_at > clock_timestamp() - interval '10 seconds'), 0)), 0)
+        FROM sched.worker AS w
+        WHERE w.state IN ('pending', 'active', 'draining')
+    )::bigint AS workers_sign,
+    EXISTS (SELECT FROM sched.canary)::boolean AS canaries,
+    -- In the order of an index: however few there are among many others, none but these are read.
+    coalesce((
+        SELECT true
+        FROM sched.river_job AS j
+        WHERE j.state = 'available'
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id
+        LIMIT 1
+    ), false)::boolean AS waiting,
+    EXISTS (
+        SELECT FROM sched.schedule AS c WHERE NOT c.paused AND c.error IS NULL AND (c.next_run_at IS NULL OR c.next_run_at <= now())
+    )::boolean AS schedules_due,
+    -- An hour: there is none, or it is far off.
+    coalesce((
+        SELECT CASE WHEN isfinite(j.scheduled_at) THEN least(extract(EPOCH FROM j.scheduled_at - clock_timestamp()) * 1000, 3600000) END
+        FROM sched.river_job AS j
+        WHERE j.state IN ('retryable', 'scheduled')
+        ORDER BY j.scheduled_at, j.id
+        LIMIT 1
+    ), 3600000)::float8 AS next_due_ms,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence('sched.river_job', 'id')::regclass), 0)::bigint AS newest_id
+FROM sched.fleet AS f
+`
+
+type RoutingLookParams struct {
+	Keys  []string
+	Since string
+}
+
+type RoutingLookRow struct {
+	Leader          pgtype.Text
+	TopologyVersion int64
+	Pressure        string
+	Horizon         string
+	Settings        []byte
+	QueuesChanged   bool
+	WorkersSign     int64
+	Canaries        bool
+	Waiting         bool
+	SchedulesDue    bool
+	NextDueMs       float64
+	NewestID        int64
+}
+
+// What the leader's turn begins with, each second: the fleet as it was written last; the
+// oldest transaction that may still commit something: what is read from there on next time
+// misses nothing; the settings that routing goes by; and whether there is something to do
+// that takes statements of its own, so that an idle fleet costs few of them.
+func (q *Queries) RoutingLook(ctx context.Context, arg RoutingLookParams) (RoutingLookRow, error) {
+	row := q.db.QueryRow(ctx, routingLook, arg.Keys, arg.Since)
+	var i RoutingLookRow
+	err := row.Scan(
+		&i.Leader,
+		&i.TopologyVersion,
+		&i.Pressure,
+		&i.Horizon,
+		&i.Settings,
+		&i.QueuesChanged,
+		&i.WorkersSign,
+		&i.Canaries,
+		&i.Waiting,
+		&i.SchedulesDue,
+		&i.NextDueMs,
+		&i.NewestID,
+	)
+	return i, err
 }
 
 const routingNotify = `-- name: RoutingNotify :exec
@@ -571,7 +626,7 @@ type RoutingQueuesRow struct {
 }
 
 // Queues with configuration and the state written last: all of them, or those made or
-// reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
+// reconfigured from a transaction on. By the leader: all at its start and each five minutes, new ones when there are any.
 func (q *Queries) RoutingQueues(ctx context.Context, since string) ([]RoutingQueuesRow, error) {
 	rows, err := q.db.Query(ctx, routingQueues, since)
 	if err != nil {
@@ -598,38 +653,6 @@ func (q *Queries) RoutingQueues(ctx context.Context, since string) ([]RoutingQue
 			&i.Wake,
 			&i.Unroutable,
 		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const routingSettings = `-- name: RoutingSettings :many
-SELECT s.key, s.value::text AS value
-FROM sched.setting AS s
-WHERE s.key = any($1::text[])
-`
-
-type RoutingSettingsRow struct {
-	Key   string
-	Value string
-}
-
-// The settings that routing goes by. By the leader, each second.
-func (q *Queries) RoutingSettings(ctx context.Context, keys []string) ([]RoutingSettingsRow, error) {
-	rows, err := q.db.Query(ctx, routingSettings, keys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RoutingSettingsRow
-	for rows.Next() {
-		var i RoutingSettingsRow
-		if err := rows.Scan(&i.Key, &i.Value); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -739,7 +762,7 @@ type RoutingWorkersRow struct {
 	Polling      bool
 }
 
-// All live registrations with their load. By the leader, each second.
+// All live registrations with their load and heartbeat. By the leader, each second in which one changed.
 func (q *Queries) RoutingWorkers(ctx context.Context) ([]RoutingWorkersRow, error) {
 	rows, err := q.db.Query(ctx, routingWorkers)
 	if err != nil {

@@ -23,7 +23,7 @@ type ScheduleCountRow struct {
 	Failed  int32
 }
 
-// How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
+// How many schedules wait, and how many have an error. By the leader, each fifteen seconds, and when one was due.
 func (q *Queries) ScheduleCount(ctx context.Context) (ScheduleCountRow, error) {
 	row := q.db.QueryRow(ctx, scheduleCount)
 	var i ScheduleCountRow
@@ -62,7 +62,7 @@ type ScheduleDueRow struct {
 }
 
 // Schedules whose time has come, and those without a time yet, with the database's
-// clock. By the leader, each second.
+// clock. By the leader, when there are some, and each fifteen seconds.
 func (q *Queries) ScheduleDue(ctx context.Context, maxSchedules int32) ([]ScheduleDueRow, error) {
 	rows, err := q.db.Query(ctx, scheduleDue, maxSchedules)
 	if err != nil {

@@ -26,7 +26,7 @@ WHERE found.queues > 0
 `
 
 // Makes rows for queues that tasks were put in without one, and tells the sidecars
-// if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+// if there were any: a row then. By the leader, each second while tasks wait. With rows, since pgx plans a
 // statement without arguments or rows anew each time.
 func (q *Queries) QueueDiscover(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, queueDiscover)
@@ -107,39 +107,6 @@ func (q *Queries) WorkerBeat(ctx context.Context, arg WorkerBeatParams) (WorkerB
 	var i WorkerBeatRow
 	err := row.Scan(&i.State, &i.PolicyVersion, &i.Led)
 	return i, err
-}
-
-const workerBeats = `-- name: WorkerBeats :many
-SELECT w.id, w.heartbeat_seq
-FROM sched.worker AS w
-WHERE w.state IN ('pending', 'active', 'draining')
-ORDER BY w.id
-`
-
-type WorkerBeatsRow struct {
-	ID           string
-	HeartbeatSeq int64
-}
-
-// The heartbeats of all live registrations. By the leader, each second.
-func (q *Queries) WorkerBeats(ctx context.Context) ([]WorkerBeatsRow, error) {
-	rows, err := q.db.Query(ctx, workerBeats)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WorkerBeatsRow
-	for rows.Next() {
-		var i WorkerBeatsRow
-		if err := rows.Scan(&i.ID, &i.HeartbeatSeq); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const workerEvict = `-- name: WorkerEvict :execrows

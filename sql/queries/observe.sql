@@ -1,7 +1,3 @@
--- name: TaskIDsGiven :one
--- The newest id that a task got. By the leader, each five seconds, for its metrics.
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('sched.river_job', 'id')::regclass), 0)::bigint AS newest;
-
 -- name: StorageWatch :one
 -- Dead rows, and how long ago the oldest snapshot was taken that keeps them: in
 -- transactions, which everybody may see, and the age of the oldest open transaction, which

@@ -1,17 +1,45 @@
--- name: RoutingSettings :many
--- The settings that routing goes by. By the leader, each second.
-SELECT s.key, s.value::text AS value
-FROM sched.setting AS s
-WHERE s.key = any(@keys::text[]);
-
--- name: RoutingFleet :one
--- The fleet as it was written last, and the oldest transaction that may still commit
--- something: what is read from there on next time misses nothing. By the leader, each second.
-SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon
+-- name: RoutingLook :one
+-- What the leader's turn begins with, each second: the fleet as it was written last; the
+-- oldest transaction that may still commit something: what is read from there on next time
+-- misses nothing; the settings that routing goes by; and whether there is something to do
+-- that takes statements of its own, so that an idle fleet costs few of them.
+SELECT f.leader, f.topology_version, f.pressure, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon,
+    (SELECT coalesce(jsonb_object_agg(s.key, s.value), '{}') FROM sched.setting AS s WHERE s.key = any(@keys::text[]))::jsonb AS settings,
+    EXISTS (
+        SELECT FROM sched.queue AS q
+        WHERE q.config_xid >= (@since::text)::xid8 AND q.config_xid < pg_snapshot_xmax(pg_current_snapshot())
+    )::boolean AS queues_changed,
+    -- Another one: some worker's row was written, came or went, or is too old for what it says of polling.
+    (
+        SELECT coalesce(bit_xor(hashtextextended(concat_ws(' ', w.id, w.xmin, w.load_at > clock_timestamp() - interval '10 seconds'), 0)), 0)
+        FROM sched.worker AS w
+        WHERE w.state IN ('pending', 'active', 'draining')
+    )::bigint AS workers_sign,
+    EXISTS (SELECT FROM sched.canary)::boolean AS canaries,
+    -- In the order of an index: however few there are among many others, none but these are read.
+    coalesce((
+        SELECT true
+        FROM sched.river_job AS j
+        WHERE j.state = 'available'
+        ORDER BY j.queue, j.priority, j.scheduled_at, j.id
+        LIMIT 1
+    ), false)::boolean AS waiting,
+    EXISTS (
+        SELECT FROM sched.schedule AS c WHERE NOT c.paused AND c.error IS NULL AND (c.next_run_at IS NULL OR c.next_run_at <= now())
+    )::boolean AS schedules_due,
+    -- An hour: there is none, or it is far off.
+    coalesce((
+        SELECT CASE WHEN isfinite(j.scheduled_at) THEN least(extract(EPOCH FROM j.scheduled_at - clock_timestamp()) * 1000, 3600000) END
+        FROM sched.river_job AS j
+        WHERE j.state IN ('retryable', 'scheduled')
+        ORDER BY j.scheduled_at, j.id
+        LIMIT 1
+    ), 3600000)::float8 AS next_due_ms,
+    coalesce(pg_sequence_last_value(pg_get_serial_sequence('sched.river_job', 'id')::regclass), 0)::bigint AS newest_id
 FROM sched.fleet AS f;
 
 -- name: RoutingWorkers :many
--- All live registrations with their load. By the leader, each second.
+-- All live registrations with their load and heartbeat. By the leader, each second in which one changed.
 SELECT w.id, w.hostname, w.labels::text AS labels, w.queues, w.protocols, w.state, w.heartbeat_seq, w.running, w.slots, w.ceiling,
     w.cpu, w.load_percent, w.rtt_ms, w.health, cardinality(w.holds) > 0 AS held,
     (w.kinds IS NOT NULL OR cardinality(w.skipped_kinds) > 0)::boolean AS partial,
@@ -22,7 +50,7 @@ ORDER BY w.id;
 
 -- name: RoutingQueues :many
 -- Queues with configuration and the state written last: all of them, or those made or
--- reconfigured from a transaction on. By the leader: all at its start and each minute, new ones each second.
+-- reconfigured from a transaction on. By the leader: all at its start and each five minutes, new ones when there are any.
 SELECT q.name, q.base, q.selector::text AS selector, q.protocol, q.strategy, q.max_pending,
     q.pressure, q.pressure_reason, q.pending, q.load, q.workers, q.weight_total, q.free_slots, q.wake, q.unroutable
 FROM sched.queue AS q
@@ -30,7 +58,7 @@ WHERE q.config_xid >= (@since::text)::xid8
     AND (q.config_xid < pg_snapshot_xmax(pg_current_snapshot()) OR @since::text = '0');
 
 -- name: RoutingAssignments :many
--- All assignments. By the leader, at its start and each minute.
+-- All assignments. By the leader, at its start and each five minutes.
 SELECT a.queue, a.worker_id, a.weight, a.reason
 FROM sched.assignment AS a;
 
@@ -189,7 +217,7 @@ WHERE a.id IN (
 );
 
 -- name: CanaryRows :many
--- All canaries. By the leader, each second.
+-- All canaries. By the leader, each second if there are any.
 SELECT c.queue, c.percent, c.state, c.steps, extract(EPOCH FROM c.hold)::float8 AS hold_seconds, c.max_p95_ms, c.max_error_points,
     c.max_cpu_points, c.abort_error_percent, extract(EPOCH FROM clock_timestamp() - c.step_at)::float8 AS since_seconds, c.step_at, c.workers, c.reason
 FROM sched.canary AS c

@@ -1,6 +1,6 @@
 -- name: ScheduleDue :many
 -- Schedules whose time has come, and those without a time yet, with the database's
--- clock. By the leader, each second.
+-- clock. By the leader, when there are some, and each fifteen seconds.
 SELECT s.name, s.cron, s.timezone, s.next_run_at, clock_timestamp()::timestamptz AS now
 FROM sched.schedule AS s
 WHERE NOT s.paused AND s.error IS NULL AND (s.next_run_at IS NULL OR s.next_run_at <= now())
@@ -22,7 +22,7 @@ SELECT sched.mark_schedule(
 )::boolean AS marked;
 
 -- name: ScheduleCount :one
--- How many schedules wait, and how many have an error. By the leader, each five seconds, and when one was due.
+-- How many schedules wait, and how many have an error. By the leader, each fifteen seconds, and when one was due.
 SELECT count(*) FILTER (WHERE s.waiting_reason IS NOT NULL)::integer AS waiting, count(*) FILTER (WHERE s.error IS NOT NULL)::integer AS failed
 FROM sched.schedule AS s
 WHERE NOT s.paused;

@@ -63,13 +63,6 @@ SET running = @running,
     load_at = clock_timestamp()
 WHERE w.id = @id AND w.state IN ('pending', 'active', 'draining');
 
--- name: WorkerBeats :many
--- The heartbeats of all live registrations. By the leader, each second.
-SELECT w.id, w.heartbeat_seq
-FROM sched.worker AS w
-WHERE w.state IN ('pending', 'active', 'draining')
-ORDER BY w.id;
-
 -- name: WorkerEvict :execrows
 -- Ends a registration whose heartbeat stood still, unless it beat meanwhile. In
 -- one transaction with the rescue of its tasks. Waits for nobody: whoever holds the
@@ -123,7 +116,7 @@ SELECT pg_notify('sched.listening', @token::text);
 
 -- name: QueueDiscover :many
 -- Makes rows for queues that tasks were put in without one, and tells the sidecars
--- if there were any: a row then. By the leader, each second. With rows, since pgx plans a
+-- if there were any: a row then. By the leader, each second while tasks wait. With rows, since pgx plans a
 -- statement without arguments or rows anew each time.
 SELECT pg_notify('sched.config', 'queue')::text AS told
 FROM (SELECT count(*) FROM sched.discover_queues() AS d WHERE d.added) AS found (queues)

@@ -1,0 +1,79 @@
+package routing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/routing"
+)
+
+func (l *lead) look() *routing.Look {
+	l.t.Helper()
+	look, err := l.router.Look(l.t.Context())
+	require.NoError(l.t, err)
+	return look
+}
+
+// A look tells whether there is something to do, so that a turn of an idle fleet does nothing else.
+func TestLookTellsWhatThereIsToDo(t *testing.T) {
+	t.Parallel()
+	l := setup(t)
+	idle := l.look()
+	require.False(t, idle.Waiting)
+	require.False(t, idle.SchedulesDue)
+	require.Equal(t, time.Hour, idle.NextDue)
+	require.Zero(t, idle.NewestID)
+	require.Empty(t, idle.Beats)
+
+	l.exec(`select sched.enqueue('k', run_at => now() + interval '30 minutes')`)
+	soon := l.look()
+	require.False(t, soon.Waiting, "it isn't due yet")
+	require.Greater(t, soon.NextDue, time.Duration(0))
+	require.LessOrEqual(t, soon.NextDue, 30*time.Minute)
+	require.EqualValues(t, 1, soon.NewestID)
+
+	l.exec(`update sched.river_job set scheduled_at = 'infinity'`)
+	require.Equal(t, time.Hour, l.look().NextDue)
+	l.exec(`update sched.river_job set scheduled_at = now() - interval '1 minute'`)
+	require.Less(t, l.look().NextDue, time.Duration(0))
+
+	l.exec(`select sched.enqueue('k')`)
+	require.True(t, l.look().Waiting)
+	l.exec(`insert into sched.schedule (name, cron, kind) values ('nightly', '0 3 * * *', 'k')`)
+	require.True(t, l.look().SchedulesDue, "it has no time yet")
+	l.exec(`update sched.schedule set paused = true`)
+	require.False(t, l.look().SchedulesDue)
+}
+
+func TestLookLeavesOutWhoWasEvicted(t *testing.T) {
+	t.Parallel()
+	l := setup(t)
+	l.worker("w-1", `{}`)
+	l.worker("w-2", `{}`)
+	l.queue("mail", `{}`, "any")
+	look := l.look()
+	require.Len(t, look.Beats, 2)
+	look.Drop("w-1")
+	require.NoError(t, l.router.Turn(t.Context(), look))
+	require.Equal(t, []string{"w-2"}, l.texts(`select worker_id from sched.assignment where queue = 'mail'`))
+}
+
+// The fleet's row is written when it changed, else in every other turn: it also says that somebody leads.
+func TestFleetIsWrittenWhenItChanged(t *testing.T) {
+	t.Parallel()
+	l := setup(t)
+	l.worker("w-1", `{}`)
+	written := func() string {
+		l.turn()
+		return l.texts(`select xmin::text from sched.fleet`)[0]
+	}
+	before := written()
+	require.Eventually(t, func() bool { return written() == written() }, patience, pause, "nothing changed")
+	before = written()
+	l.worker("w-2", `{}`)
+	require.NotEqual(t, before, written())
+	before = written()
+	require.Eventually(t, func() bool { return written() != before }, patience, pause)
+}
