@@ -42,6 +42,7 @@ type DecisionLog struct {
 	noted   *prometheus.CounterVec
 	dropped prometheus.Counter
 
+	news    chan struct{} // capacity 1: there is something to write
 	mu      sync.Mutex
 	pending []notedDecision
 }
@@ -55,7 +56,7 @@ type notedDecision struct {
 // Nothing is written until [DecisionLog.Run].
 func NewDecisionLog(db dbq.DBTX, who func() string, logger *slog.Logger, registerer prometheus.Registerer) *DecisionLog {
 	l := &DecisionLog{
-		q: dbq.New(db), who: who, logger: logger,
+		q: dbq.New(db), who: who, logger: logger, news: make(chan struct{}, 1),
 		noted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "sched", Name: "decisions_total", Help: "Decisions that this sidecar made, by what they are about.",
 		}, []string{"what"}),
@@ -78,21 +79,35 @@ func (l *DecisionLog) Note(d Decision) {
 		return
 	}
 	l.pending = append(l.pending, notedDecision{Decision: d, at: time.Now()})
+	l.tell()
 }
 
-// Run writes what was noted each second, until ctx is done, and then a last time.
+func (l *DecisionLog) tell() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes what was noted, within a second, until ctx is done, and then a last time.
 func (l *DecisionLog) Run(ctx context.Context) {
-	ticker := time.NewTicker(decisionInterval)
-	defer ticker.Stop()
 	healthy := true
 	for {
 		done := false
 		select {
 		case <-ctx.Done():
 			done = true
-		case <-ticker.C:
+		case <-l.news:
+			select {
+			case <-ctx.Done():
+				done = true
+			case <-time.After(decisionInterval):
+			}
 		}
 		err := l.flush(ctx, done)
+		if err != nil {
+			l.tell()
+		}
 		if err != nil && healthy {
 			l.logger.WarnContext(ctx, "decisions not written; trying again each second", slog.Any("error", err))
 		}

@@ -66,6 +66,7 @@ type Router struct {
 	present  Topology // as it is
 	topology Topology // as it was written last
 	taken    time.Time
+	seen     int64 // the version that is to be confirmed; 0: none
 
 	after     string // the queue after which counting goes on
 	lap       int    // of counting
@@ -347,7 +348,7 @@ func (r *Router) putFleet(ctx context.Context) error {
 		Load: float32(signals.Load), Workers: int32(len(r.fleet.members)),
 		Slots:   int32(r.fleet.total(func(m *Member) int { return m.Slots })),
 		Running: int32(r.fleet.total(func(m *Member) int { return m.Running })), TopologyVersion: r.version,
-		Leader: pgtype.Text{String: r.who(), Valid: true}, PoliciesChanged: r.told || r.turned,
+		Leader: pgtype.Text{String: r.who(), Valid: true}, PoliciesChanged: r.told || r.turned, TopologySeen: r.seen,
 	}
 	r.metrics.fleet(r.pressure.Level(), signals)
 	if row == r.written && time.Since(r.writtenAt) < fleetEvery {
@@ -357,8 +358,9 @@ func (r *Router) putFleet(ctx context.Context) error {
 	if err := r.q.RoutingFleetPut(ctx, row); err != nil {
 		return fmt.Errorf("write the fleet: %w", err)
 	}
-	row.PoliciesChanged = false
-	r.written, r.writtenAt, r.turned = row, at, false
+	r.turned, r.seen = false, 0
+	row.PoliciesChanged, row.TopologySeen = false, 0
+	r.written, r.writtenAt = row, at
 	return nil
 }
 

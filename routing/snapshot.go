@@ -25,12 +25,7 @@ func (r *Router) snapshot(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	if len(changes) == 0 {
-		if r.version > 0 {
-			if _, err := r.q.TopologySeen(ctx, r.version); err != nil {
-				return fmt.Errorf("confirm the topology: %w", err)
-			}
-		}
-		r.taken = now
+		r.taken, r.seen = now, r.version // written with the fleet's row
 		return nil
 	}
 	topology, err := json.Marshal(next)

@@ -96,25 +96,24 @@ func (g *Governor) lead(ctx context.Context) {
 // greetUntil waits for the next turn, and has newcomers assigned meanwhile. It reports
 // false when ctx ended.
 func (g *Governor) greetUntil(ctx context.Context, next time.Time) bool {
-	for {
+	turn := time.NewTimer(time.Until(next))
+	defer turn.Stop()
+	for last := time.Now(); ; last = time.Now() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-turn.C:
+			return true
+		case <-g.newcomers:
+		}
 		pause := newcomerPause + time.Duration(g.policy.Load().Workers)*newcomerSpread
-		if !sleep(ctx, min(pause, time.Until(next))) {
+		if !sleep(ctx, min(time.Until(last.Add(pause)), time.Until(next))) {
 			return false
 		}
 		if !time.Now().Before(next) {
-			return true
+			return true // the turn sees them
 		}
-		timer := time.NewTimer(time.Until(next))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-timer.C:
-			return true
-		case <-g.newcomers:
-			timer.Stop()
-			g.greet(ctx)
-		}
+		g.greet(ctx)
 	}
 }
 
@@ -133,10 +132,7 @@ func (g *Governor) newcomer() {
 	if !g.leading.Load() {
 		return
 	}
-	select {
-	case g.newcomers <- struct{}{}:
-	default:
-	}
+	signal(g.newcomers)
 }
 
 // ledSure is how long after its last sign another's leadership is taken for

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// publishTick is how often the load is looked at, without any SQL.
+	// publishTick is how often the load is looked at, without any SQL, and publishRest how
+	// often where nothing runs or did of late, unless a claim brings something.
 	publishTick = 100 * time.Millisecond
+	publishRest = time.Second
 	// publishPause is the least time between two times that it is written.
 	publishPause   = time.Second
 	publishTimeout = 2 * time.Second
@@ -51,6 +53,13 @@ func differs(said, now routing.Load) bool {
 }
 
 func full(load routing.Load) bool { return load.Running >= load.Slots }
+
+// unwritten reports whether the row may say something else than was meant.
+func (r *loadRow) unwritten() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending
+}
 
 // begin notes that the load is being written. What it will say is not known until
 // the end.
@@ -102,9 +111,12 @@ func (r *loadRow) renewed() {
 // publish writes the load whenever it changed, until ctx ends.
 func (g *Governor) publish(ctx context.Context) error {
 	var fullSince time.Time
-	for sleep(ctx, publishTick) {
+	for tick := publishTick; g.restUntilClaim(ctx, tick); {
 		now := time.Now()
 		busy := g.poller.observe(now, g.sharers)
+		if tick = publishTick; g.poller.quiet() && g.running.count() == 0 && !g.row.unwritten() {
+			tick = publishRest
+		}
 		if g.unused() > 0 {
 			fullSince = time.Time{}
 		} else if fullSince.IsZero() {
@@ -118,6 +130,23 @@ func (g *Governor) publish(ctx context.Context) error {
 		g.publishOnce(ctx, now, load)
 	}
 	return nil
+}
+
+// restUntilClaim waits for a tick, or less of a long one if tasks are claimed. It reports
+// false when ctx ended.
+func (g *Governor) restUntilClaim(ctx context.Context, tick time.Duration) bool {
+	if tick < publishRest {
+		return sleep(ctx, tick)
+	}
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-g.poller.claimed:
+	}
+	return true
 }
 
 func (g *Governor) publishOnce(ctx context.Context, now time.Time, load routing.Load) {

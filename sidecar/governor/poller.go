@@ -57,10 +57,14 @@ type poller struct {
 	told      bool
 	toldUntil time.Time
 	news      chan struct{} // capacity 1: it should poll
+	claimed   chan struct{} // capacity 1: tasks were claimed
 }
 
 func newPoller() *poller {
-	return &poller{epoch: time.Now().Add(-meterEpoch), meters: map[string]*meter{}, polled: map[string]struct{}{}, news: make(chan struct{}, 1)}
+	return &poller{
+		epoch: time.Now().Add(-meterEpoch), meters: map[string]*meter{}, polled: map[string]struct{}{},
+		news: make(chan struct{}, 1), claimed: make(chan struct{}, 1),
+	}
 }
 
 // meter counts what happened to a queue in the last second.
@@ -106,6 +110,14 @@ func (p *poller) count(now time.Time, queue string, n int) {
 	m.advance(step)
 	m.counts[m.step%meterSteps] += n
 	m.sum += n
+	signal(p.claimed)
+}
+
+// quiet reports whether nothing was claimed of late.
+func (p *poller) quiet() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.meters) == 0
 }
 
 // observe brings the meters up to date, and reports whether a queue is busy.
@@ -169,9 +181,12 @@ func (p *poller) untold(now time.Time) {
 	}
 }
 
-func (p *poller) awake() {
+func (p *poller) awake() { signal(p.news) }
+
+// signal says something to who listens, or will. It never blocks.
+func signal(news chan<- struct{}) {
 	select {
-	case p.news <- struct{}{}:
+	case news <- struct{}{}:
 	default:
 	}
 }

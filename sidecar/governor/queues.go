@@ -42,12 +42,7 @@ const (
 )
 
 // outdated has the policy read again soon. It never blocks.
-func (g *Governor) outdated() {
-	select {
-	case g.news <- struct{}{}:
-	default:
-	}
-}
+func (g *Governor) outdated() { signal(g.news) }
 
 // watchPolicy keeps what this worker has to obey, and what kinds set for
 // themselves, up to date.

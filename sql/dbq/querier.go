@@ -198,7 +198,8 @@ type Querier interface {
 	RoutingAssignments(ctx context.Context) ([]RoutingAssignmentsRow, error)
 	// How many workers the fleet needs, for the metric. By the leader, each few seconds.
 	RoutingDemand(ctx context.Context) (int32, error)
-	// Writes the fleet as the leader sees it. Each second.
+	// Writes the fleet as the leader sees it, and that the newest topology still holds (0: not
+	// now). When something changed, at the cadence of snapshots, and each two seconds.
 	RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams) error
 	// Writes the health of workers whose health changed, if they still live; a row that
 	// somebody else has locked is passed over, and comes again in the next turn.
@@ -374,8 +375,6 @@ type Querier interface {
 	// Writes a new version of the topology with what changed, as a whole, and keeps the
 	// last three. No row: another leader has written this version.
 	TopologyPut(ctx context.Context, arg TopologyPutParams) (int64, error)
-	// Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
-	TopologySeen(ctx context.Context, version int64) (int64, error)
 	// Deletes old changes of the topology, bounded. By the leader, now and then.
 	TopologySweep(ctx context.Context, arg TopologySweepParams) (int64, error)
 	// The version before the first change that is kept, and whether it held at a time before

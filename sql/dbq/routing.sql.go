@@ -396,11 +396,19 @@ func (q *Queries) RoutingDemand(ctx context.Context) (int32, error) {
 }
 
 const routingFleetPut = `-- name: RoutingFleetPut :exec
+WITH clock AS (SELECT clock_timestamp() AS at),
+seen AS (
+    UPDATE sched.topology_snapshot AS t
+    SET taken_at = c.at, taken_at_ns = (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000
+    FROM clock AS c
+    WHERE t.version = $11::bigint
+)
 UPDATE sched.fleet AS f
 SET pressure = $1, pressure_reason = $2, pending = $3, load = $4, workers = $5,
     slots = $6, running = $7, topology_version = greatest(f.topology_version, $8::bigint),
     policy_version = f.policy_version + CASE WHEN $9::boolean THEN 1 ELSE 0 END,
-    leader = $10, computed_at = clock_timestamp()
+    leader = $10, computed_at = c.at
+FROM clock AS c
 `
 
 type RoutingFleetPutParams struct {
@@ -414,9 +422,11 @@ type RoutingFleetPutParams struct {
 	TopologyVersion int64
 	PoliciesChanged bool
 	Leader          pgtype.Text
+	TopologySeen    int64
 }
 
-// Writes the fleet as the leader sees it. Each second.
+// Writes the fleet as the leader sees it, and that the newest topology still holds (0: not
+// now). When something changed, at the cadence of snapshots, and each two seconds.
 func (q *Queries) RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams) error {
 	_, err := q.db.Exec(ctx, routingFleetPut,
 		arg.Pressure,
@@ -429,6 +439,7 @@ func (q *Queries) RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams
 		arg.TopologyVersion,
 		arg.PoliciesChanged,
 		arg.Leader,
+		arg.TopologySeen,
 	)
 	return err
 }
@@ -862,23 +873,6 @@ func (q *Queries) TopologyPut(ctx context.Context, arg TopologyPutParams) (int64
 	var version int64
 	err := row.Scan(&version)
 	return version, err
-}
-
-const topologySeen = `-- name: TopologySeen :execrows
-WITH clock AS (SELECT clock_timestamp() AS at)
-UPDATE sched.topology_snapshot AS t
-SET taken_at = c.at, taken_at_ns = (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000
-FROM clock AS c
-WHERE t.version = $1
-`
-
-// Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
-func (q *Queries) TopologySeen(ctx context.Context, version int64) (int64, error) {
-	result, err := q.db.Exec(ctx, topologySeen, version)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const topologySweep = `-- name: TopologySweep :execrows

@@ -131,12 +131,21 @@ FROM held AS h
 WHERE w.id = h.id;
 
 -- name: RoutingFleetPut :exec
--- Writes the fleet as the leader sees it. Each second.
+-- Writes the fleet as the leader sees it, and that the newest topology still holds (0: not
+-- now). When something changed, at the cadence of snapshots, and each two seconds.
+WITH clock AS (SELECT clock_timestamp() AS at),
+seen AS (
+    UPDATE sched.topology_snapshot AS t
+    SET taken_at = c.at, taken_at_ns = (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000
+    FROM clock AS c
+    WHERE t.version = @topology_seen::bigint
+)
 UPDATE sched.fleet AS f
 SET pressure = @pressure, pressure_reason = sqlc.narg(pressure_reason), pending = @pending, load = @load, workers = @workers,
     slots = @slots, running = @running, topology_version = greatest(f.topology_version, @topology_version::bigint),
     policy_version = f.policy_version + CASE WHEN @policies_changed::boolean THEN 1 ELSE 0 END,
-    leader = @leader, computed_at = clock_timestamp();
+    leader = @leader, computed_at = c.at
+FROM clock AS c;
 
 -- name: RoutingNotify :exec
 -- Tells the sidecars that assignments or the topology changed.
@@ -171,14 +180,6 @@ made AS (
 )
 SELECT m.version
 FROM made AS m;
-
--- name: TopologySeen :execrows
--- Says that the newest topology still holds. At the cadence of snapshots while nothing changes.
-WITH clock AS (SELECT clock_timestamp() AS at)
-UPDATE sched.topology_snapshot AS t
-SET taken_at = c.at, taken_at_ns = (extract(EPOCH FROM c.at) * 1000000)::bigint * 1000
-FROM clock AS c
-WHERE t.version = @version;
 
 -- name: DecisionInsert :exec
 -- Writes decisions, in the order they were made. Each second, if there are any.
