@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
@@ -41,6 +42,9 @@ type Settlement struct {
 	TaskID  int64
 	Lease   Lease
 	Outcome Outcome
+	// Place is where in the table the claim left the row: the outcome gets there without
+	// an index. Invalid: that isn't known.
+	Place pgtype.TID
 }
 
 // SettleResult says what became of a [Settlement]. State is the status that the
@@ -225,9 +229,10 @@ func (c *settleCall) key() settleKey { return settleKey{c.TaskID, c.Lease.Attemp
 func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
 	var params dbq.TaskCompleteParams
 	for _, call := range batch {
-		if call.Outcome.Kind != OutcomeComplete {
+		if call.Outcome.Kind != OutcomeComplete || !call.Place.Valid {
 			continue
 		}
+		params.Tids = append(params.Tids, call.Place)
 		params.Ids = append(params.Ids, call.TaskID)
 		params.WorkerIds = append(params.WorkerIds, call.Lease.WorkerID)
 		params.AttemptedAts = append(params.AttemptedAts, call.Lease.AttemptedAt)

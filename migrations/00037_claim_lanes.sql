@@ -159,7 +159,7 @@ CREATE FUNCTION sched.claim_lanes(
     worker_id text, max_tasks integer, kinds text[], skip_kinds text[], ageing double precision, window_rows integer, budget_ms integer,
     queues text[], priorities integer[], lane_kinds text[], from_us bigint[], from_ids bigint[], to_us bigint[], to_ids bigint[],
     lows real[], highs real[],
-    OUT id bigint, OUT kind text, OUT queue text, OUT priority smallint, OUT attempt smallint, OUT max_attempts smallint,
+    OUT tid tid, OUT id bigint, OUT kind text, OUT queue text, OUT priority smallint, OUT attempt smallint, OUT max_attempts smallint,
     OUT args jsonb, OUT metadata jsonb, OUT created_at timestamptz, OUT scheduled_at timestamptz, OUT attempted_at timestamptz,
     OUT report jsonb
 ) RETURNS SETOF record
@@ -349,12 +349,12 @@ BEGIN
                 ELSE coalesce(j.attempted_by, '{}') || worker_id
             END
         WHERE j.id = ANY (ids)
-        RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
+        RETURNING j.ctid, j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
             CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END AS created_at,
             CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END AS scheduled_at, j.attempted_at
     )
     SELECT c.*, NULL::jsonb FROM claimed AS c;
-    RETURN QUERY SELECT 0::bigint, '', '', 0::smallint, 0::smallint, 0::smallint, '{}'::jsonb, '{}'::jsonb, now(), now(), now(),
+    RETURN QUERY SELECT '(0,0)'::tid, 0::bigint, '', '', 0::smallint, 0::smallint, 0::smallint, '{}'::jsonb, '{}'::jsonb, now(), now(), now(),
         jsonb_build_object('now_us', (extract(EPOCH FROM now()) * 1000000)::bigint, 'next', coalesce(next_lane - 1, -1),
             'lanes', lane_notes, 'flows', flow_notes);
 END;

@@ -292,7 +292,7 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 
 func taskOf(row *dbq.TaskClaimLanesRow) dbq.TaskClaimRow {
 	return dbq.TaskClaimRow{
-		ID: row.ID, Kind: row.Kind, Queue: row.Queue, Priority: row.Priority, Attempt: row.Attempt, MaxAttempts: row.MaxAttempts,
+		Tid: row.Tid, ID: row.ID, Kind: row.Kind, Queue: row.Queue, Priority: row.Priority, Attempt: row.Attempt, MaxAttempts: row.MaxAttempts,
 		Args: row.Args, Metadata: row.Metadata, CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt, AttemptedAt: row.AttemptedAt,
 	}
 }
@@ -413,6 +413,7 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, sent, now 
 		ctx:          ctx,
 		cancel:       cancel,
 		queue:        row.Queue,
+		place:        row.Tid,
 		series:       g.metrics.series.of(row.Kind, base),
 	}
 	if _, ok := g.config.Dispatcher.(dispatch.Starter); !ok {

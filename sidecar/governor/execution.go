@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
 
 	"github.com/sched-sidecar/sched/jobs"
@@ -42,6 +43,7 @@ type execution struct {
 	spans    *spans.Attempt    // nil: not traced
 	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task; nil where none are accepted
 	queue    string            // its whole name
+	place    pgtype.TID        // where the claim left the row
 	series   taskSeries
 	group    *group
 
@@ -341,7 +343,7 @@ func (g *Governor) withDelay(x *execution, outcome jobs.Outcome) jobs.Outcome {
 }
 
 func settlementOf(x *execution, outcome jobs.Outcome) jobs.Settlement {
-	return jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome}
+	return jobs.Settlement{TaskID: x.task.ID, Lease: x.task.Lease, Outcome: outcome, Place: x.place}
 }
 
 // settled notes what became of an outcome. It was written, however long the

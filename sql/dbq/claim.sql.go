@@ -8,6 +8,8 @@ package dbq
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const kindPause = `-- name: KindPause :one
@@ -160,7 +162,7 @@ WITH head AS MATERIALIZED (
 ),
 
 picked AS MATERIALIZED (
-    SELECT candidate.id
+    SELECT candidate.tid
     FROM (
         SELECT head.queue, step.priority
         FROM head
@@ -173,7 +175,7 @@ picked AS MATERIALIZED (
             head.queue
     ) AS turn
     CROSS JOIN LATERAL (
-        SELECT j.id
+        SELECT j.ctid AS tid
         FROM sched.river_job AS j
         WHERE j.state = 'available'
             AND j.queue = turn.queue
@@ -196,8 +198,8 @@ SET state = 'running',
         WHEN cardinality(j.attempted_by) >= 100 THEN j.attempted_by[2:] || $1::text
         ELSE coalesce(j.attempted_by, '{}') || $1::text
     END
-WHERE j.id = any(ARRAY(SELECT picked.id FROM picked))
-RETURNING j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
+WHERE j.ctid = any(ARRAY(SELECT picked.tid FROM picked))
+RETURNING j.ctid::tid AS tid, j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
     (CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END)::timestamptz AS created_at,
     (CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END)::timestamptz AS scheduled_at,
     j.attempted_at::timestamptz AS attempted_at
@@ -211,6 +213,7 @@ type TaskClaimParams struct {
 }
 
 type TaskClaimRow struct {
+	Tid         pgtype.TID
 	ID          int64
 	Kind        string
 	Queue       string
@@ -231,8 +234,10 @@ type TaskClaimRow struct {
 // The head of each queue is looked at, not locked. The turns, one per queue and
 // priority, are then taken in order, and each is read only when those before it
 // yielded too little: no more rows are locked than claimed, however many queues
-// there are. The ids reach the UPDATE through an array: the planner then has no
-// join to get wrong, however stale the statistics are. attempted_at must differ
+// there are. The rows' places reach the UPDATE through an array: it needs no index,
+// and the planner has no join to get wrong, however stale the statistics are. A row that
+// somebody changed in the moment between is left to the next claim. Where the claimed
+// row is goes along: its outcome finds it there. attempted_at must differ
 // from that of every earlier claim of the task, since it is the lease. A worker
 // that was evicted or told to drain gets nothing. A queue that has a limit by now
 // is left to claims that obey it.
@@ -257,6 +262,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 	for rows.Next() {
 		var i TaskClaimRow
 		if err := rows.Scan(
+			&i.Tid,
 			&i.ID,
 			&i.Kind,
 			&i.Queue,
@@ -280,7 +286,7 @@ func (q *Queries) TaskClaim(ctx context.Context, arg TaskClaimParams) ([]TaskCla
 }
 
 const taskClaimLanes = `-- name: TaskClaimLanes :many
-SELECT c.id::bigint AS id, c.kind::text AS kind, c.queue::text AS queue, c.priority::smallint AS priority,
+SELECT c.tid::tid AS tid, c.id::bigint AS id, c.kind::text AS kind, c.queue::text AS queue, c.priority::smallint AS priority,
     c.attempt::smallint AS attempt, c.max_attempts::smallint AS max_attempts, c.args::jsonb AS args, c.metadata::jsonb AS metadata,
     c.created_at::timestamptz AS created_at, c.scheduled_at::timestamptz AS scheduled_at,
     c.attempted_at::timestamptz AS attempted_at, c.report::jsonb AS report
@@ -311,6 +317,7 @@ type TaskClaimLanesParams struct {
 }
 
 type TaskClaimLanesRow struct {
+	Tid         pgtype.TID
 	ID          int64
 	Kind        string
 	Queue       string
@@ -354,6 +361,7 @@ func (q *Queries) TaskClaimLanes(ctx context.Context, arg TaskClaimLanesParams) 
 	for rows.Next() {
 		var i TaskClaimLanesRow
 		if err := rows.Scan(
+			&i.Tid,
 			&i.ID,
 			&i.Kind,
 			&i.Queue,

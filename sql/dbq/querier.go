@@ -263,8 +263,10 @@ type Querier interface {
 	// The head of each queue is looked at, not locked. The turns, one per queue and
 	// priority, are then taken in order, and each is read only when those before it
 	// yielded too little: no more rows are locked than claimed, however many queues
-	// there are. The ids reach the UPDATE through an array: the planner then has no
-	// join to get wrong, however stale the statistics are. attempted_at must differ
+	// there are. The rows' places reach the UPDATE through an array: it needs no index,
+	// and the planner has no join to get wrong, however stale the statistics are. A row that
+	// somebody changed in the moment between is left to the next claim. Where the claimed
+	// row is goes along: its outcome finds it there. attempted_at must differ
 	// from that of every earlier claim of the task, since it is the lease. A worker
 	// that was evicted or told to drain gets nothing. A queue that has a limit by now
 	// is left to claims that obey it.
@@ -279,8 +281,10 @@ type Querier interface {
 	// report on the lanes alone, with id 0.
 	TaskClaimLanes(ctx context.Context, arg TaskClaimLanesParams) ([]TaskClaimLanesRow, error)
 	// The short way for attempts that completed, which nearly all do: writes those whose
-	// lease still owns the running attempt, and names them. What is missing in the answer
-	// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+	// lease still owns the running attempt, and names them. The row is looked for where the
+	// claim left it, without an index. What is missing in the answer, for one because
+	// somebody changed the row since, goes to TaskSettle, which says why. Runs as often as
+	// attempts end, many at a time.
 	TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]TaskCompleteRow, error)
 	// Adds tasks, all or none, and says how many ids came back.
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)

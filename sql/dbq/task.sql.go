@@ -8,6 +8,8 @@ package dbq
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const attemptLogSweep = `-- name: AttemptLogSweep :execrows
@@ -38,17 +40,19 @@ func (q *Queries) AttemptLogSweep(ctx context.Context, arg AttemptLogSweepParams
 const taskComplete = `-- name: TaskComplete :many
 WITH input AS (
     SELECT
-        unnest($1::bigint[]) AS id,
-        unnest($2::text[]) AS worker_id,
-        unnest($3::timestamptz[]) AS attempted_at,
-        unnest($4::jsonb[]) AS output
+        unnest($1::tid[]) AS tid,
+        unnest($2::bigint[]) AS id,
+        unnest($3::text[]) AS worker_id,
+        unnest($4::timestamptz[]) AS attempted_at,
+        unnest($5::jsonb[]) AS output
 ),
 
 held AS MATERIALIZED (
-    SELECT j.id, i.output
+    SELECT j.ctid AS tid, i.output
     FROM input AS i
     JOIN sched.river_job AS j
-        ON j.id = i.id
+        ON j.ctid = i.tid
+        AND j.id = i.id
         AND j.state = 'running'
         AND j.attempted_at = i.attempted_at
         AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
@@ -60,11 +64,12 @@ SET state = 'completed',
     finalized_at = clock_timestamp(),
     metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
 FROM held AS h
-WHERE j.id = h.id
+WHERE j.ctid = h.tid
 RETURNING j.id::bigint AS id, j.attempted_at::timestamptz AS attempted_at
 `
 
 type TaskCompleteParams struct {
+	Tids         []pgtype.TID
 	Ids          []int64
 	WorkerIds    []string
 	AttemptedAts []time.Time
@@ -77,10 +82,13 @@ type TaskCompleteRow struct {
 }
 
 // The short way for attempts that completed, which nearly all do: writes those whose
-// lease still owns the running attempt, and names them. What is missing in the answer
-// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+// lease still owns the running attempt, and names them. The row is looked for where the
+// claim left it, without an index. What is missing in the answer, for one because
+// somebody changed the row since, goes to TaskSettle, which says why. Runs as often as
+// attempts end, many at a time.
 func (q *Queries) TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]TaskCompleteRow, error) {
 	rows, err := q.db.Query(ctx, taskComplete,
+		arg.Tids,
 		arg.Ids,
 		arg.WorkerIds,
 		arg.AttemptedAts,

@@ -1,9 +1,12 @@
 -- name: TaskComplete :many
 -- The short way for attempts that completed, which nearly all do: writes those whose
--- lease still owns the running attempt, and names them. What is missing in the answer
--- goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+-- lease still owns the running attempt, and names them. The row is looked for where the
+-- claim left it, without an index. What is missing in the answer, for one because
+-- somebody changed the row since, goes to TaskSettle, which says why. Runs as often as
+-- attempts end, many at a time.
 WITH input AS (
     SELECT
+        unnest(@tids::tid[]) AS tid,
         unnest(@ids::bigint[]) AS id,
         unnest(@worker_ids::text[]) AS worker_id,
         unnest(@attempted_ats::timestamptz[]) AS attempted_at,
@@ -11,10 +14,11 @@ WITH input AS (
 ),
 
 held AS MATERIALIZED (
-    SELECT j.id, i.output
+    SELECT j.ctid AS tid, i.output
     FROM input AS i
     JOIN sched.river_job AS j
-        ON j.id = i.id
+        ON j.ctid = i.tid
+        AND j.id = i.id
         AND j.state = 'running'
         AND j.attempted_at = i.attempted_at
         AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
@@ -26,7 +30,7 @@ SET state = 'completed',
     finalized_at = clock_timestamp(),
     metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
 FROM held AS h
-WHERE j.id = h.id
+WHERE j.ctid = h.tid
 RETURNING j.id::bigint AS id, j.attempted_at::timestamptz AS attempted_at;
 
 -- name: TaskSettle :many
