@@ -46,9 +46,10 @@ func TestPriorityHoldsOverQueues(t *testing.T) {
 	require.True(t, slices.IsSorted(order), "priorities in the order of their starts: %v", order)
 }
 
-// stream keeps at least ten tasks of priority 1 waiting in several queues, of
-// which one sidecar with one slot runs 20 a second, until stop says so or too many
-// have been enqueued. It tells whether stop did.
+// stream keeps about forty tasks of priority 1 waiting in several queues, of which
+// one sidecar with one slot runs 20 a second, until stop says so or too many have
+// been enqueued. It tells whether stop did. Forty last for two seconds, in which
+// this process may not get to run.
 func (f *fleet) stream(most int, stop func() bool) bool {
 	f.t.Helper()
 	for n := 0; n < most; n += 10 {
@@ -56,7 +57,7 @@ func (f *fleet) stream(most int, stop func() bool) bool {
 			f.enqueueMany("urgent", name, 5)
 		}
 		fleettest.Eventually(f.t, fleettest.Soon, func() bool {
-			return stop() || one[int](f, "SELECT count(*)::int FROM sched.river_job WHERE kind = 'urgent' AND state = 'available'") < 15
+			return stop() || one[int](f, "SELECT count(*)::int FROM sched.river_job WHERE kind = 'urgent' AND state = 'available'") < 45
 		}, func() string { return "the stream stands still: " + f.dump() })
 		if stop() {
 			return true
@@ -80,7 +81,7 @@ func TestAgeingEndsStarvation(t *testing.T) {
 			})
 			f.start(a, fleettest.Settings{fleettest.SetSlots: "1"})
 			f.awaitLed()
-			f.enqueueMany("urgent", "one", 10)
+			f.enqueueMany("urgent", "one", 40)
 			patient := f.enqueue("patient", queue(where), priority(4))
 			started := func() bool { return a.ran(patient) }
 			require.False(t, f.stream(80, started), "without ageing a 1 always goes first")
