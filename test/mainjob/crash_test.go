@@ -43,8 +43,9 @@ func TestKilledAppsLoseNothing(t *testing.T) {
 
 	var ids []int64
 	for range 4 {
+		before := f.countEffects()
 		ids = append(ids, enqueueMany(t, f.db, "load", 300)...)
-		f.awaitEffects(f.countEffects() + 50)
+		f.awaitEffects(before + 50)
 		p.kill()
 		p = startAppProcess(t, f.dsn, p.address)
 	}
@@ -67,8 +68,9 @@ func TestKilledPostgresLosesNothing(t *testing.T) {
 
 	var ids []int64
 	for range 3 {
+		before := f.countEffects()
 		ids = append(ids, enqueueMany(t, f.db, "load", 400)...)
-		f.awaitEffects(f.countEffects() + 100)
+		f.awaitEffects(before + 100)
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Restart(t.Context()))
 		f.awaitDatabase()
