@@ -36,7 +36,7 @@ const (
 	setSlots    = "SCHED_SLOTS_CEILING"
 
 	// evictAfter is the shortened time to an eviction (see quick).
-	evictAfter = 1800 * time.Millisecond
+	evictAfter = 4 * time.Second
 	// leaderless is how long a fleet may take to elect a leader.
 	leaderless = 25 * time.Second
 	// soon is ample time for what should happen at once.
@@ -47,8 +47,8 @@ const (
 // heals has to heal with that.
 func quick() settings {
 	return settings{
-		"SCHED_HEARTBEAT_INTERVAL": "250ms",
-		"SCHED_FENCE_AFTER":        "1200ms",
+		"SCHED_HEARTBEAT_INTERVAL": "500ms",
+		"SCHED_FENCE_AFTER":        "3s",
 		"SCHED_EVICT_AFTER":        evictAfter.String(),
 	}
 }
