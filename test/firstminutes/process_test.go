@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,16 +167,18 @@ func (p *program) requireTree(t *testing.T, names ...string) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		return
 	}
-	running := map[string]bool{}
-	for _, pid := range p.processes() {
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err == nil {
-			running[strings.TrimSpace(string(name))] = true
-		}
-	}
+	// One that was forked a moment ago has its parent's name until it executes.
 	for _, name := range names {
-		require.True(t, running[name], "%s is none of the processes that run: %v", name, running)
+		require.Eventually(t, func() bool { return p.runs(name) }, soon, 20*time.Millisecond, "%s is none of the processes that run", name)
 	}
+}
+
+// runs tells whether one of the processes has that name.
+func (p *program) runs(name string) bool {
+	return slices.ContainsFunc(p.processes(), func(pid int) bool {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return err == nil && strings.TrimSpace(string(comm)) == name
+	})
 }
 
 func awaitFile(t *testing.T, path string) string {
