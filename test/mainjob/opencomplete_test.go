@@ -103,7 +103,7 @@ func TestOpenCompleteBlocksNoEviction(t *testing.T) {
 // and will give up another. Both rows are locked; the eviction doesn't wait.
 func openCompleteBlocksNoEviction(t *testing.T, set settings, evict, length time.Duration) {
 	f := newFleet(t)
-	startSidecar(t, f.dsn, newApp(t, nil).url, set.plus(settings{setQueues: "nobody-uses-this"}))
+	startSidecar(t, f.dsn, newApp(t, nil).url, set.plus(settings{setQueues: "nobody-uses-this"})).awaitLeading(t)
 	done := make(chan error, 2)
 	dying := newApp(t, nil)
 	commit, rollback := newGate(t), newGate(t) // after the app, as above
