@@ -125,6 +125,14 @@ func start(t *testing.T, config governor.Config) *governor.Governor {
 	return g
 }
 
+// startLeading is start for what waits for a leader: it returns when it leads.
+func startLeading(t *testing.T, config governor.Config) *governor.Governor {
+	t.Helper()
+	g := start(t, config)
+	eventually(t, func() bool { return g.Status().Leading }, "it leads")
+	return g
+}
+
 func enqueue(t *testing.T, pool *pgxpool.Pool, call string, args ...any) int64 {
 	t.Helper()
 	var id int64
