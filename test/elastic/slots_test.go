@@ -68,14 +68,14 @@ func TestPushBackSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f, a := newFleet(t), newApp(t)
 	_, worker := f.start(a)
-	const tasks = 1500
+	const tasks = 5000
 	f.enqueue(tasks)
 	f.awaitSlots(worker, ">", start)
 	a.refuse(true)
 	f.await(fleettest.Soon, "no push-back", `SELECT EXISTS (SELECT FROM sched.decision
 		WHERE what = 'slots' AND subject = $1 AND reason LIKE 'push-back%' AND to_value::int < from_value::int)`, worker)
 	a.refuse(false)
-	f.await(3*fleettest.Soon, "not all completed", "SELECT count(*) = $1 FROM sched.task WHERE kind = 'load' AND status = 'completed'", tasks)
+	f.await(6*fleettest.Soon, "not all completed", "SELECT count(*) = $1 FROM sched.task WHERE kind = 'load' AND status = 'completed'", tasks)
 	require.Zero(t, one[int](f, "SELECT count(*)::int FROM sched.task WHERE kind = 'load' AND attempt <> 1"), "an attempt was spent")
 	require.Positive(t, one[int](f, "SELECT count(*)::int FROM sched.attempt WHERE outcome = 'snooze'"))
 }
