@@ -59,11 +59,11 @@ func TestUnreachableDatabase(t *testing.T) {
 		hosts  string
 		within time.Duration
 	}{
-		"refused":        {gone.Addr().String(), 5 * time.Second},
-		"silent":         {silent.Addr().String(), 14 * time.Second},
-		"both":           {silent.Addr().String() + "," + gone.Addr().String(), 14 * time.Second},
-		"unknown host":   {"nowhere.invalid", 14 * time.Second},
-		"a standby only": {"", 5 * time.Second},
+		"refused":        {gone.Addr().String(), 20 * time.Second},
+		"silent":         {silent.Addr().String(), 40 * time.Second},
+		"both":           {silent.Addr().String() + "," + gone.Addr().String(), 40 * time.Second},
+		"unknown host":   {"nowhere.invalid", 40 * time.Second},
+		"a standby only": {"", 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
