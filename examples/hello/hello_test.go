@@ -69,7 +69,7 @@ func startApp(t *testing.T, command []string) (addr string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		_ = cmd.Wait()
 		if t.Failed() {
@@ -79,13 +79,13 @@ func startApp(t *testing.T, command []string) (addr string) {
 	require.Eventually(t, func() bool {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		return err == nil && conn.Close() == nil
-	}, 15*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return addr
 }
 
 func post(t *testing.T, addr, path, body string) (status int, answer string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader(body))
 	require.NoError(t, err)

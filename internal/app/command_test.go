@@ -24,7 +24,7 @@ import (
 )
 
 // soon is ample time for what should happen at once.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // log collects what a run logs.
 type log struct {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	patience  = 15 * time.Second
+	patience  = time.Minute
 	pollEvery = 10 * time.Millisecond
 )
 

@@ -114,6 +114,6 @@ func TestStreamsAreBounded(t *testing.T) {
 }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 50 * time.Millisecond
 )

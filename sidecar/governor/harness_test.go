@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // dispatcherFunc is a dispatcher made from a function, counting what runs.
 type dispatcherFunc struct {

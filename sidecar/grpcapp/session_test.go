@@ -26,7 +26,7 @@ import (
 	"github.com/sched-sidecar/sched/worker"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -60,7 +60,7 @@ func (f *fleet) requireSettingsHold(within time.Duration) {
 // Settings hold on every sidecar, without a restart.
 func TestSettingsHoldEverywhere(t *testing.T) {
 	t.Parallel()
-	newFleet(t).requireSettingsHold(fleettest.Soon)
+	newFleet(t).requireSettingsHold(20 * time.Second)
 }
 
 // An app that turns tasks down gets fewer at once, and no attempt is spent on that.

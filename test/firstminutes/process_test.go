@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	soon = 20 * time.Second
+	soon = time.Minute
 	// patience is for what starts a Postgres on a busy machine.
 	patience = 90 * time.Second
 	// compiling is for what may compile everything first.

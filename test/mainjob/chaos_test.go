@@ -13,7 +13,7 @@ import (
 
 func TestKilledEverythingLosesNothing(t *testing.T) {
 	t.Parallel()
-	newChaos(t, 2, quick()).run(6, 150, leaderless+40*time.Second)
+	newChaos(t, 2, quick()).run(6, 150, leaderless+soon)
 }
 
 // chaos is a fleet with a process for everything, to be killed.

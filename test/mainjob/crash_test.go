@@ -30,7 +30,7 @@ func TestKilledSidecarsLoseNothing(t *testing.T) {
 		victim.kill()
 		sidecars[i] = f.start(a, slots)
 	}
-	awaitDrained(t, f.db, "load", leaderless+30*time.Second)
+	awaitDrained(t, f.db, "load", leaderless+soon)
 	f.requireEffectsOnce(ids)
 	require.Positive(t, countTasks(t, f.db, "lost > 0"), "no task was running when its sidecar died: this shows nothing")
 }
@@ -108,7 +108,7 @@ func (f *fleet) countEffects() int {
 
 func (f *fleet) awaitEffects(n int) {
 	f.t.Helper()
-	eventually(f.t, 30*time.Second, func() bool { return f.countEffects() >= n },
+	eventually(f.t, soon, func() bool { return f.countEffects() >= n },
 		func() string {
 			return fmt.Sprintf("%d effects, not %d: %v", f.countEffects(), n, statuses(f.t, f.db, "load"))
 		})

@@ -128,7 +128,7 @@ func TestSecondSIGTERMMeansNow(t *testing.T) {
 	s.awaitReadyz(t, http.StatusServiceUnavailable, soon)
 	require.False(t, s.exitsWithin(time.Second), "the first SIGTERM waits for the calls in flight")
 	s.signal(syscall.SIGTERM)
-	code := s.awaitExit(t, 5*time.Second)
+	code := s.awaitExit(t, soon)
 	require.Contains(t, []int{0, 128 + int(syscall.SIGTERM)}, code)
 	for _, id := range ids {
 		requireHandedBack(t, f, id)
@@ -166,7 +166,7 @@ func TestDrainWithoutPostgres(t *testing.T) {
 		a.await(t, id, 1, soon)
 		cable.set(mode)
 		s.signal(syscall.SIGTERM)
-		require.NotZero(t, s.awaitExit(t, grace+10*time.Second), name)
+		require.NotZero(t, s.awaitExit(t, grace+soon), name)
 
 		heir := f.start(a, nil)
 		awaitStatus(t, f.db, id, "completed", soon)

@@ -139,7 +139,7 @@ func TestSmallestPool(t *testing.T) {
 		awaitStatus(t, f.db, endless, "cancelled", soon)
 		awaitStatus(t, f.db, failing, "discarded", soon)
 	}
-	awaitDrained(t, f.db, "load", 30*time.Second)
+	awaitDrained(t, f.db, "load", soon)
 	require.Zero(t, s.metric(t, metricFences))
 }
 

@@ -26,7 +26,7 @@ func (f *fleet) openComplete(c *call) (pgx.Tx, error) {
 
 func TestOpenCompleteBlocksNoSettle(t *testing.T) {
 	t.Parallel()
-	openCompleteBlocksNoSettle(t, quick(), 3*quickEvict)
+	openCompleteBlocksNoSettle(t, quick(), 2*quickEvict)
 }
 
 // openCompleteBlocksNoSettle: one app keeps its completing transaction open,
@@ -96,7 +96,7 @@ func openCompleteBlocksNoSettle(t *testing.T, set settings, length time.Duration
 
 func TestOpenCompleteBlocksNoEviction(t *testing.T) {
 	t.Parallel()
-	openCompleteBlocksNoEviction(t, quick(), quickEvict, 3*quickEvict)
+	openCompleteBlocksNoEviction(t, quick(), quickEvict, 2*quickEvict)
 }
 
 // openCompleteBlocksNoEviction: a sidecar dies while its app completes one task

@@ -38,9 +38,9 @@ const (
 	// evictAfter is the shortened time to an eviction (see quick).
 	evictAfter = 4 * time.Second
 	// leaderless is how long a fleet may take to elect a leader.
-	leaderless = 25 * time.Second
+	leaderless = 40 * time.Second
 	// soon is ample time for what should happen at once.
-	soon = 15 * time.Second
+	soon = time.Minute
 )
 
 // quick shortens what an eviction takes. Polls keep the timing that ships: what
@@ -127,7 +127,7 @@ func (p *program) cleanup(t *testing.T) {
 		p.signal(syscall.SIGTERM)
 		if !p.exitsWithin(soon) {
 			p.signal(syscall.SIGQUIT) // for its goroutines
-			if !p.exitsWithin(2 * time.Second) {
+			if !p.exitsWithin(10 * time.Second) {
 				p.kill()
 			}
 			t.Error("the program doesn't end after SIGTERM")
