@@ -146,10 +146,12 @@ func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, until
 	t.Helper()
 	require.Len(t, blocks, 2)
 	data := "SCHED_DEV_DIR=" + dataDir(t)
+	_, port, err := net.SplitHostPort(freeAddr(t))
+	require.NoError(t, err)
 	begun := time.Now()
 	p := launch(t, func(cmd *exec.Cmd) {
 		cmd.Dir = dir
-		cmd.Env = append(cmd.Env, data)
+		cmd.Env = append(cmd.Env, data, "PORT="+port, "SCHED_ADMIN_ADDR=127.0.0.1:0") // two readers at once need two of each
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
 	p.awaitWithin(t, compiling, "\n  export DSN=")
 	untilUp = time.Since(begun)
