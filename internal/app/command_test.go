@@ -208,7 +208,7 @@ func TestSidecarDrainsBeforeTheAppIsStopped(t *testing.T) {
 func TestStubbornAppIsKilled(t *testing.T) {
 	t.Parallel()
 	r := prepare(t, "stubborn")
-	r.cfg.ShutdownGrace = 1500 * time.Millisecond
+	r.cfg.ShutdownGrace = 12 * time.Second
 	r.start(t)
 	pid, err := strconv.Atoi(r.awaitFile(t, "up"))
 	require.NoError(t, err)
