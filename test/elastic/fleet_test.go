@@ -47,12 +47,17 @@ func newApp(t *testing.T) *app {
 
 func (a *app) url() string { return "http://" + a.address }
 
-// on serves, at the address of before.
+// on serves, at the address of before, which an outgoing connection may have taken
+// for a while.
 func (a *app) on() {
 	a.t.Helper()
 	var lc net.ListenConfig
-	listener, err := lc.Listen(a.t.Context(), "tcp", a.address)
-	require.NoError(a.t, err)
+	var listener net.Listener
+	var err error
+	fleettest.Eventually(a.t, fleettest.Soon, func() bool {
+		listener, err = lc.Listen(a.t.Context(), "tcp", a.address)
+		return err == nil
+	}, func() string { return err.Error() })
 	a.address = listener.Addr().String()
 	server := httptest.NewUnstartedServer(a)
 	require.NoError(a.t, server.Listener.Close())

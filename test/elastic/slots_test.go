@@ -27,6 +27,9 @@ func TestSlotsFollowWhatArrives(t *testing.T) {
 
 	a.off()
 	f.await(fleettest.Soon, "not frozen", "SELECT elastic_reason = 'frozen' FROM sched.worker WHERE id = $1", worker)
+	written := time.NewTimer(2 * time.Second) // of a decision from just before
+	defer written.Stop()
+	<-written.C
 	frozen := f.slots(worker)
 	const longerThanTheCooldown = 4 * time.Second
 	fleettest.Throughout(t, longerThanTheCooldown, func() bool { return f.slots(worker) == frozen }, f.decisions)
