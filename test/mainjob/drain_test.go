@@ -22,7 +22,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	// A rolling restart, twice around.
 	var ids []int64
 	for i := range 4 {
-		ids = append(ids, enqueueMany(t, f.db, "load", 300)...)
+		ids = append(ids, enqueueMany(t, f.db, "load", 900)...)
 		leaving := sidecars[i%2]
 		workers := leaving.workers(t, f.db)
 		awaitBusy(t, a, workers)
