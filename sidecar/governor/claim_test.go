@@ -187,14 +187,14 @@ func TestAgedTasksGetTheirPart(t *testing.T) {
 	t.Parallel()
 	for _, limited := range []bool{false, true} {
 		pool := pgtest.New(t)
-		exec(t, pool, `insert into sched.setting (key, value) values ('priority_ageing_seconds', '10') on conflict (key) do update set value = excluded.value`)
+		exec(t, pool, `insert into sched.setting (key, value) values ('priority_ageing_seconds', '300') on conflict (key) do update set value = excluded.value`)
 		if limited {
 			exec(t, pool, `select sched.pause_kind('paused', now() + interval '1 hour', 'busy', 'w')`)
 		}
 		fill(t, pool, "default", "urgent", 100_000)
 		var old, young int64
 		require.NoError(t, pool.QueryRow(t.Context(), `insert into sched.river_job (kind, priority, args, max_attempts, state, scheduled_at)
-			values ('old', 4, '{}', 25, 'available', now() - interval '1 minute') returning id`).Scan(&old))
+			values ('old', 4, '{}', 25, 'available', now() - interval '30 minutes') returning id`).Scan(&old))
 		young = enqueue(t, pool, `'young', priority => 4`)
 		g := start(t, config(pool, &dispatcherFunc{work: complete}))
 		eventuallyState(t, pool, old, "completed")
