@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sched-sidecar/sched/examples/hello"
+	"github.com/sched-sidecar/sched/internal/fleettest"
+	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Both apps keep to the contract of docs/http.md.
 func TestApps(t *testing.T) {
@@ -55,11 +56,7 @@ func TestAppsAreShort(t *testing.T) {
 
 func startApp(t *testing.T, command []string) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = listener.Addr().String()
-	require.NoError(t, listener.Close())
-
+	addr = fleettest.FreeAddress(t)
 	var log bytes.Buffer
 	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	_, port, err := net.SplitHostPort(addr)

@@ -39,7 +39,7 @@ const work = 50 * time.Millisecond
 
 func newApp(t *testing.T) *app {
 	t.Helper()
-	a := &app{t: t, address: "127.0.0.1:0"}
+	a := &app{t: t, address: fleettest.FreeAddress(t)}
 	a.on()
 	t.Cleanup(a.off)
 	return a
@@ -58,7 +58,6 @@ func (a *app) on() {
 		listener, err = lc.Listen(a.t.Context(), "tcp", a.address)
 		return err == nil
 	}, func() string { return err.Error() })
-	a.address = listener.Addr().String()
 	server := httptest.NewUnstartedServer(a)
 	require.NoError(a.t, server.Listener.Close())
 	server.Listener = listener

@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // politeApp says goodbye, and has a child that would stay.
@@ -34,7 +36,7 @@ func dev(t *testing.T, script string, flags ...string) *program {
 // devIn is dev with more variables.
 func devIn(t *testing.T, env []string, script string, flags ...string) *program {
 	t.Helper()
-	args := append([]string{filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://" + freeAddr(t)}, flags...)
+	args := append([]string{filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://" + fleettest.FreeAddress(t)}, flags...)
 	p := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, env...) }, append(args, "--", "/bin/sh", "-c", script)...)
 	p.await(t, "Ctrl-C stops all of it.")
 	awaitFile(t, filepath.Join(p.cmd.Dir, "up"))
@@ -157,7 +159,7 @@ func TestDevAsAnOrdinaryUser(t *testing.T) {
 		cmd.Dir = home
 		cmd.Env = append(cmd.Env, "HOME="+home, "XDG_STATE_HOME=")
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}, filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://"+freeAddr(t), ampleGrace)
+	}, filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://"+fleettest.FreeAddress(t), ampleGrace)
 	p.await(t, "Ctrl-C stops all of it.")
 	require.Contains(t, p.out.String(), "in "+filepath.Join(home, ".local", "state", "sched", "dev"))
 	conn, err := pgx.Connect(t.Context(), dsnOf(t, p))

@@ -3,7 +3,6 @@ package firstminutes_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,14 +189,6 @@ func awaitFile(t *testing.T, path string) string {
 		return err == nil && bytes.HasSuffix(text, []byte("\n"))
 	}, patience, 10*time.Millisecond, path)
 	return strings.TrimSpace(string(text))
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // dataDir is one that Postgres can enter, whatever its account.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // Whoever is killed under load: every task completes, and has its effect once.
@@ -38,7 +40,7 @@ func TestKilledSidecarsLoseNothing(t *testing.T) {
 func TestKilledAppsLoseNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	p := startAppProcess(t, f.dsn, "127.0.0.1:0")
+	p := startAppProcess(t, f.dsn, fleettest.FreeAddress(t))
 	s := startSidecar(t, f.dsn, "http://"+p.address, quick().plus(settings{setSlots: "20"}))
 
 	var ids []int64

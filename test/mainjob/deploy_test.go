@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // During a deploy, old apps answer 404 for a kind that new ones have.
@@ -70,7 +72,7 @@ func TestUnknownKindIsAskedForAgain(t *testing.T) {
 func TestAppDownPausesClaims(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	address := closedPort(t)
+	address := fleettest.FreeAddress(t)
 	s := launchSidecar(t, f.dsn, "http://"+address, quick())
 	ids := enqueueMany(t, f.db, "load", 20)
 	throughout(t, 2*time.Second, func() bool { return countTasks(t, f.db, "status = 'available' AND attempt = 0") == len(ids) },
