@@ -158,7 +158,7 @@ func TestCanaryRisesAndRollsBack(t *testing.T) {
 	c.awaitTrue(fleettest.Soon, "the rollback isn't in the decisions", "SELECT EXISTS (SELECT FROM sched.decision WHERE what = 'canary' AND subject = 'work' AND (reason LIKE '%error%' OR reason LIKE '%fail%') AND signals <> '{}')")
 	c.stop()
 	c.awaitTrue(fleettest.Soon, "not drained", "SELECT NOT EXISTS (SELECT FROM sched.task WHERE status IN ('available', 'running'))")
-	settled := time.NewTimer(2 * time.Second)
+	settled := time.NewTimer(5 * time.Second)
 	defer settled.Stop()
 	<-settled.C
 	n := c.canary.count("load")
