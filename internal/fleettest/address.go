@@ -16,7 +16,7 @@ func FreeAddress(t *testing.T) string {
 	t.Helper()
 	const attempts, lowest, ports = 100, 20_000, 10_000
 	for range attempts {
-		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports)) //nolint:gosec // no secret
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
 		if listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
 			require.NoError(t, listener.Close())
 			return address
