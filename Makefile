@@ -38,7 +38,7 @@ APT_GET := DEBIAN_FRONTEND=noninteractive flock /var/cache/sched-apt.lock apt-ge
 # the test's own process. `make verify` runs the main job's sidecars with it.
 FLEETS := ./test/... ./examples/...
 
-TEST_TIMEOUT ?= 8m
+TEST_TIMEOUT ?= 20m
 TEST_FLAGS   ?=
 PKG          ?= ./...
 

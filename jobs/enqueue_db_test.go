@@ -271,7 +271,7 @@ func TestOpenTransactionsDontBlockEnqueue(t *testing.T) {
 	t.Parallel()
 
 	pool := pgtest.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	first, err := pool.Begin(ctx)

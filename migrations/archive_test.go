@@ -160,7 +160,7 @@ func waitsForLock(t *testing.T, pool querier, conn *pgx.Conn) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return one[bool](t, pool, "SELECT coalesce(bool_or(wait_event_type = 'Lock'), false) FROM pg_stat_activity WHERE pid = $1", conn.PgConn().PID())
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 type months struct {

@@ -143,7 +143,7 @@ func TestSecondCompletionInAnotherTransactionLoses(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return one[bool](t, pool, "SELECT cardinality(pg_blocking_pids($1)) > 0", pid)
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	require.NoError(t, first.Commit(t.Context()))
 	require.ErrorContains(t, <-lost, "SC409")
 }

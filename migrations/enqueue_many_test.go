@@ -69,7 +69,7 @@ func manySQL(object string) string {
 func TestEnqueueManyTenThousand(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const n, rounds, bound = 10_000, 4, 30.0
+	const n, rounds, bound = 10_000, 4, 100.0
 	type variant struct {
 		name, sql string
 		best      time.Duration

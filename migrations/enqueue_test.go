@@ -332,7 +332,7 @@ func TestUniqueKeyWaitsForAnotherEnqueueOfIt(t *testing.T) {
 			}()
 			require.Eventually(t, func() bool {
 				return one[bool](t, pool, "SELECT cardinality(pg_blocking_pids($1)) > 0", pid)
-			}, 10*time.Second, 5*time.Millisecond)
+			}, time.Minute, 5*time.Millisecond)
 			if commit {
 				require.NoError(t, first.Commit(t.Context()))
 				require.Equal(t, id, <-got)

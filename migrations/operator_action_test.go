@@ -180,7 +180,7 @@ func heard(t *testing.T, pool *pgxpool.Pool, listener *pgx.Conn, sql string) []s
 	t.Helper()
 	exec(t, pool, sql)
 	exec(t, pool, "SELECT pg_notify('sched.config', 'end')")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var list []string
 	for {

@@ -69,7 +69,7 @@ func TestNotifications(t *testing.T) {
 		"SELECT sched.enqueue('due', run_at => $1)",
 		"SELECT sched.enqueue_many(jsonb_build_array(jsonb_build_object('kind', 'due', 'run_at', $1::timestamptz), jsonb_build_object('kind', 'due', 'run_at', $1 + interval '1 day')))",
 	} {
-		at := time.Now().Add(1500 * time.Millisecond)
+		at := time.Now().Add(1900 * time.Millisecond)
 		exec(t, pool, call, at)
 		list := heard()
 		require.Len(t, list, 1)

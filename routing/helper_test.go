@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second // bounds every wait of these tests
+	patience = time.Minute // bounds every wait of these tests
 	pause    = 100 * time.Millisecond
 )
 

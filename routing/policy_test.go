@@ -150,7 +150,7 @@ func TestPolicyOfManyQueues(t *testing.T) {
 	got := policy(t, pool, nil, []string{"http"}, nil)
 	t.Logf("%d queues in %s", len(got.Queues), time.Since(start))
 	require.Len(t, got.Queues, 5000, "those without a selector: 1000 assigned, among others, and 4000 that nobody is")
-	require.Less(t, time.Since(start), 3*time.Second, "statistics are stale here: a nested loop over all of it would take minutes")
+	require.Less(t, time.Since(start), 30*time.Second, "statistics are stale here: a nested loop over all of it would take minutes")
 	require.True(t, slices.IsSortedFunc(got.Queues, func(a, b routing.QueuePolicy) int { return strings.Compare(a.Name, b.Name) }))
 }
 

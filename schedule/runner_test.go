@@ -82,18 +82,18 @@ func TestTurn_RunsWhatIsDueOnce(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	l.exec(t, `INSERT INTO sched.schedule (name, cron, timezone, kind, args, queue, priority, selector, timeout, max_attempts)
-		VALUES ('nightly', '*/5 * * * *', 'Europe/Berlin', 'report', '{"a": 1}', 'reports', 3, '{"gpu": "yes"}', '90 seconds', 7)`)
+		VALUES ('nightly', '0 * * * *', 'Europe/Berlin', 'report', '{"a": 1}', 'reports', 3, '{"gpu": "yes"}', '90 seconds', 7)`)
 	l.turn(t)
 	planned := l.read(t, "nightly")
 	require.NotNil(t, planned.Next, "the leader works out when")
-	require.Zero(t, planned.Next.Minute()%5)
-	require.Less(t, time.Until(*planned.Next), 6*time.Minute)
+	require.Zero(t, planned.Next.Minute())
+	require.LessOrEqual(t, time.Until(*planned.Next), time.Hour)
 	require.Zero(t, l.tasks(t, "report"), "it isn't due yet")
 	l.turn(t)
 	require.Equal(t, planned, l.read(t, "nightly"))
 
-	// Nobody led for three hours: 36 times passed.
-	l.overdue(t, "nightly", 3*time.Hour)
+	// Nobody led for ten hours: as many times passed.
+	l.overdue(t, "nightly", 10*time.Hour)
 	due := l.read(t, "nightly").Next
 	l.turn(t)
 	l.turn(t)
@@ -156,17 +156,17 @@ func TestTurn_WaitsAtRed(t *testing.T) {
 	l := newLeader(t)
 	l.exec(t, "INSERT INTO sched.kind (kind, queue) VALUES ('bulky', 'bulk')")
 	l.exec(t, "SELECT sched.enqueue('bulky')") // makes the queue
-	l.exec(t, "INSERT INTO sched.schedule (name, cron, kind) VALUES ('red', '* * * * *', 'bulky'), ('green', '* * * * *', 'other')")
+	l.exec(t, "INSERT INTO sched.schedule (name, cron, kind) VALUES ('red', '@hourly', 'bulky'), ('green', '@hourly', 'other')")
 	pressure := func(level string, age time.Duration) {
 		l.exec(t, "UPDATE sched.queue SET pressure = $1, pressure_reason = '950 of 1000 tasks wait' WHERE name = 'bulk'", level)
-		l.exec(t, "UPDATE sched.fleet SET computed_at = clock_timestamp() - $1::interval", age)
+		l.exec(t, "UPDATE sched.fleet SET computed_at = clock_timestamp() - $1::interval", age) // below 0 it stays new for that long
 	}
 	l.turn(t)
-	l.overdue(t, "red", 10*time.Minute)
-	l.overdue(t, "green", 10*time.Minute)
+	l.overdue(t, "red", 10*time.Hour)
+	l.overdue(t, "green", 10*time.Hour)
 	due := l.read(t, "red").Next
 
-	pressure("red", 0)
+	pressure("red", -time.Minute)
 	l.turn(t)
 	waits := l.read(t, "red")
 	require.Equal(t, "queue bulk is red: 950 of 1000 tasks wait", *waits.Waiting)
@@ -176,11 +176,11 @@ func TestTurn_WaitsAtRed(t *testing.T) {
 	require.Equal(t, 1, l.tasks(t, "other"), "others don't wait")
 	require.InDelta(t, 1, gauge(t, l, "sched_schedules_waiting"), 0)
 
-	pressure("red", 0)
+	pressure("red", -time.Minute)
 	l.turn(t)
 	require.Equal(t, waits, l.read(t, "red"), "it says since when")
 
-	pressure("yellow", 0)
+	pressure("yellow", -time.Minute)
 	l.turn(t)
 	l.turn(t)
 	require.Equal(t, 2, l.tasks(t, "bulky"), "one task for all the times that passed")

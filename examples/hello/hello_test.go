@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sched-sidecar/sched/examples/hello"
+	"github.com/sched-sidecar/sched/internal/fleettest"
+	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // Both apps keep to the contract of docs/http.md.
 func TestApps(t *testing.T) {
@@ -55,11 +56,7 @@ func TestAppsAreShort(t *testing.T) {
 
 func startApp(t *testing.T, command []string) (addr string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr = listener.Addr().String()
-	require.NoError(t, listener.Close())
-
+	addr = fleettest.FreeAddress(t)
 	var log bytes.Buffer
 	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	_, port, err := net.SplitHostPort(addr)
@@ -69,7 +66,7 @@ func startApp(t *testing.T, command []string) (addr string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		_ = cmd.Wait()
 		if t.Failed() {
@@ -79,13 +76,13 @@ func startApp(t *testing.T, command []string) (addr string) {
 	require.Eventually(t, func() bool {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		return err == nil && conn.Close() == nil
-	}, 15*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return addr
 }
 
 func post(t *testing.T, addr, path, body string) (status int, answer string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader(body))
 	require.NoError(t, err)

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
 // binDir holds what the tests build.
@@ -26,7 +27,7 @@ func run(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(binDir) }() // what is left is the system's to clear
 	code := m.Run()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := pgtest.Leaked(); err != nil {
 			fmt.Fprintln(os.Stderr, "goroutines left after the tests:", err)
 			return 1
 		}

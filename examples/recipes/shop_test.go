@@ -24,7 +24,7 @@ import (
 )
 
 // soon is ample time for what should happen at once, on a busy machine.
-const soon = 30 * time.Second
+const soon = time.Minute
 
 // tick is how often is looked for it.
 const tick = 20 * time.Millisecond

@@ -19,12 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/fleettest"
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/internal/supervise"
 )
 
 // soon is ample time for what should happen at once.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 // log collects what a run logs.
 type log struct {
@@ -59,10 +60,7 @@ type run struct {
 // prepare makes a run whose app behaves as mood says; see appVariable.
 func prepare(t *testing.T, mood string) *run {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	r := &run{pool: pgtest.New(t), dir: t.TempDir(), url: "http://" + listener.Addr().String(), log: &log{}, done: make(chan error, 1)}
-	require.NoError(t, listener.Close())
+	r := &run{pool: pgtest.New(t), dir: t.TempDir(), url: "http://" + fleettest.FreeAddress(t), log: &log{}, done: make(chan error, 1)}
 	r.cfg = config.DefaultSidecar()
 	r.cfg.Database.URL = config.DSN(pgtest.DSN(r.pool))
 	r.cfg.App.URL = r.url
@@ -208,7 +206,7 @@ func TestSidecarDrainsBeforeTheAppIsStopped(t *testing.T) {
 func TestStubbornAppIsKilled(t *testing.T) {
 	t.Parallel()
 	r := prepare(t, "stubborn")
-	r.cfg.ShutdownGrace = 1500 * time.Millisecond
+	r.cfg.ShutdownGrace = 12 * time.Second
 	r.start(t)
 	pid, err := strconv.Atoi(r.awaitFile(t, "up"))
 	require.NoError(t, err)

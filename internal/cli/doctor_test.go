@@ -64,6 +64,6 @@ func TestDoctor_WithoutDatabase(t *testing.T) {
 func TestDoctor_ListenURL(t *testing.T) {
 	t.Parallel()
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(pgtest.New(t)), listenVariable + "=" + pgtest.DSN(pgtest.Empty(t))}
-	got := runs(schedCommand(environ), nil, "doctor", "--timeout=500ms")
-	require.Contains(t, got.stdout, "not received within 500ms")
+	got := runs(schedCommand(environ), nil, "doctor", "--timeout=3s")
+	require.Contains(t, got.stdout, "not received within 3s")
 }

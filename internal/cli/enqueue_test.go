@@ -102,7 +102,7 @@ func TestEnqueueStopped(t *testing.T) {
 	go func() { code <- p.execute(schedCommand(f.environ())) }()
 	_, err := io.WriteString(feed, strings.Repeat(`{"kind": "mail"}`+"\n", 3))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return f.text("SELECT count(*)::text FROM sched.task") == "2" }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.text("SELECT count(*)::text FROM sched.task") == "2" }, time.Minute, 10*time.Millisecond)
 	signals <- syscall.SIGINT
 	require.Equal(t, 130, <-code)
 	require.Equal(t, "enqueued 2 tasks: lines 1 to 2 are in; go on with --skip 2\nsched: stopped before it was done: got SIGINT\n", stderr.String())
@@ -144,7 +144,7 @@ func TestEnqueueFileWaitsAtRed(t *testing.T) {
 	// It asked, and got its answer, before the queue drains.
 	require.Eventually(t, func() bool {
 		return f.text("SELECT (count(*) > 0)::text FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query LIKE '%pressure_of_tasks%' AND pid <> pg_backend_pid()") == "true"
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "1", f.text("SELECT count(*)::text FROM sched.task"))
 	f.exec("UPDATE sched.queue SET pressure = 'yellow'")
 	done := <-got

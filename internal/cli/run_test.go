@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -77,7 +78,7 @@ func TestSecondSignalKillsTheCommand(t *testing.T) {
 		signals <- syscall.SIGTERM
 		select {
 		case <-exited:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 		}
 
 		return nil
@@ -99,18 +100,20 @@ func TestSecondSignalKillsTheCommand(t *testing.T) {
 // A Ctrl-C under npm comes twice, from the terminal and from npm.
 func TestSignalThatComesTwiceAtOnceIsOne(t *testing.T) {
 	t.Parallel()
-	signals := make(chan os.Signal) // a send is over when it has been taken
-	root := sidecarCommand(nil, func(ctx context.Context, _ config.Sidecar, _ app.Options) error {
-		signals <- syscall.SIGINT
-		signals <- syscall.SIGINT
-		<-ctx.Done()
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal) // a send is over when it has been taken
+		root := sidecarCommand(nil, func(ctx context.Context, _ config.Sidecar, _ app.Options) error {
+			signals <- syscall.SIGINT
+			signals <- syscall.SIGINT
+			<-ctx.Done()
 
-		return nil
+			return nil
+		})
+		exit := func(int) { t.Error("exited") }
+		p := Process{Args: []string{"run"}, Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Signals: signals, Exit: exit}
+
+		require.Equal(t, exitOK, p.execute(root))
 	})
-	exit := func(int) { t.Error("exited") }
-	p := Process{Args: []string{"run"}, Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Signals: signals, Exit: exit}
-
-	require.Equal(t, exitOK, p.execute(root))
 }
 
 func TestInputOfTheCommand(t *testing.T) {
@@ -131,7 +134,7 @@ func TestSignalsArePassedOn(t *testing.T) { //nolint:paralleltest // see above
 	select {
 	case sig := <-signals:
 		require.Equal(t, syscall.SIGUSR1, sig)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "no signal")
 	}
 	stop()

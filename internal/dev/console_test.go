@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const soon = 15 * time.Second
+const soon = time.Minute
 
 // screen is what a console wrote.
 type screen struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/config"
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // newServer is a `sched dev` to which these keys were given.
@@ -33,7 +34,7 @@ func listen(t *testing.T) (port string) {
 
 func free(t *testing.T) (port string) {
 	t.Helper()
-	port, err := freePort(t.Context())
+	_, port, err := net.SplitHostPort(fleettest.FreeAddress(t))
 	require.NoError(t, err)
 	return port
 }

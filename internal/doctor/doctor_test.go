@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 10 * time.Millisecond
 )
 
@@ -162,7 +162,7 @@ func TestRun_SlowCheck(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `LOCK TABLE sched.river_leader IN ACCESS EXCLUSIVE MODE`)
 	require.NoError(t, err)
 
-	findings, err := Run(t.Context(), Options{DSN: pgtest.DSN(pool), Timeout: 500 * time.Millisecond})
+	findings, err := Run(t.Context(), Options{DSN: pgtest.DSN(pool), Timeout: 3 * time.Second})
 
 	require.NoError(t, err)
 	levels := map[string]Finding{}

@@ -27,15 +27,15 @@ const (
 // faster. An eviction is still several scheduling hiccups of a busy machine away.
 const (
 	QuickHeartbeat = 500 * time.Millisecond
-	QuickFence     = 3 * time.Second
-	QuickEvict     = 4 * time.Second
+	QuickFence     = 6 * time.Second
+	QuickEvict     = 8 * time.Second
 	QuickPoll      = 200 * time.Millisecond
 
 	// Leaderless is how long a fleet may be without a leader after its leader was
-	// killed: River's lease, its election interval and some slack.
-	Leaderless = 25 * time.Second
+	// killed: River's lease, its election interval and much slack.
+	Leaderless = time.Minute
 	// Soon is ample time for what should happen at once.
-	Soon = 20 * time.Second
+	Soon = time.Minute
 )
 
 // Quick is the shortened timing.

@@ -69,7 +69,7 @@ func Exec(t *testing.T, program string, env Settings, args ...string) *Sidecar {
 
 func (s *Sidecar) cleanup(t *testing.T) {
 	t.Helper()
-	const calm, hurried, dump = 5 * time.Second, 10 * time.Second, 2 * time.Second
+	const calm, hurried, dump = 5 * time.Second, time.Minute, 10 * time.Second
 	if !s.HasExited() {
 		s.Signal(syscall.SIGCONT)
 		s.Signal(syscall.SIGTERM)

@@ -139,7 +139,7 @@ func TestPauseAndResume(t *testing.T) {
 	_, err = listener.Exec(t.Context(), `LISTEN "sched.river_control"`)
 	require.NoError(t, err)
 	told := func(n int) (payloads []string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for range n {
 			notification, err := listener.Conn().WaitForNotification(ctx)

@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -116,7 +117,15 @@ func TestCluster_OnRunningServer(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, databases(), 2)
 
+	pid := dead.alive.PgConn().PID()
 	require.NoError(t, dead.alive.Close(ctx), "as when its process is killed")
+	require.Eventually(t, func() bool {
+		var locks int
+		err := connected(ctx, dsn, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, "SELECT count(*) FROM pg_locks WHERE pid = $1", pid).Scan(&locks)
+		})
+		return err == nil && locks == 0
+	}, time.Minute, 10*time.Millisecond, "the server notices")
 	third, err := openCluster(ctx, dsn)
 	require.NoError(t, err)
 	require.Equal(t, []string{template}, databases(), "only the dead one's databases are swept")

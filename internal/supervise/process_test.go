@@ -14,7 +14,7 @@ import (
 )
 
 // soon is ample time for what should happen at once.
-const soon = 15 * time.Second
+const soon = time.Minute
 
 // script starts a shell script that finds $dir in its environment.
 func script(t *testing.T, text string) (p *Process, dir string) {

@@ -165,12 +165,12 @@ func TestCollectorThatIsAway(t *testing.T) {
 				_, span := tracer.Start(t.Context(), "a span")
 				span.End()
 			}
-			require.Less(t, time.Since(started), 10*time.Second, "nobody waits for the collector")
-			require.Eventually(t, func() bool { return strings.Contains(log.String(), "spans could not be sent") }, 20*time.Second, 5*time.Millisecond)
+			require.Less(t, time.Since(started), 30*time.Second, "nobody waits for the collector")
+			require.Eventually(t, func() bool { return strings.Contains(log.String(), "spans could not be sent") }, time.Minute, 5*time.Millisecond)
 
 			started = time.Now()
 			shutdown(p, 200*time.Millisecond)
-			require.Less(t, time.Since(started), 5*time.Second)
+			require.Less(t, time.Since(started), 30*time.Second)
 			require.Equal(t, 1, strings.Count(log.String(), "spans could not be sent"), log)
 		})
 	}

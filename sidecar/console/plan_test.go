@@ -42,6 +42,7 @@ func TestPagesReadByIndex(t *testing.T) {
 	t.Parallel()
 	owner := pgtest.New(t)
 	owns := &bundle{t: t, pool: owner}
+	owns.exec(`ALTER TABLE sched.river_job SET (autovacuum_enabled = false)`) // the statistics are those below
 	owns.exec(`INSERT INTO sched.river_job (kind, args, queue, attempt, state, scheduled_at, attempted_at, finalized_at, attempted_by, metadata)
 		SELECT 'kind_' || g % 20, '{}', (ARRAY['default', 'mail'])[1 + g % 2], 1, s.state::sched.river_job_state, now() - (200000 - g) * interval '1 second',
 			CASE WHEN s.state <> 'available' THEN now() - (200000 - g) * interval '1 second' END,

@@ -20,7 +20,7 @@ import (
 	"github.com/sched-sidecar/sched/sidecar/execapp"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -67,7 +67,10 @@ func TestRateOfAKindHoldsForTheFleet(t *testing.T) {
 	timer := time.NewTimer(5 * time.Second)
 	<-timer.C
 	last, to := granted()
-	require.InDelta(t, rate, float64(last-first)/to.Sub(from).Seconds(), 0.1*rate)
+	// The rate is the limit. How much of it a busy machine uses is not what this is about.
+	reached := float64(last-first) / to.Sub(from).Seconds()
+	require.LessOrEqual(t, reached, 1.1*rate)
+	require.Greater(t, reached, 0.3*rate, "claims go on")
 	var claimed int64
 	require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from sched.river_job where kind = 'slow' and attempt > 0`).Scan(&claimed))
 	last, _ = granted()
@@ -179,8 +182,12 @@ func TestTokensBoundClaims(t *testing.T) {
 	began := time.Now()
 	g := start(t, cfg)
 	eventually(t, func() bool { return d.calls.Load() >= 20 }, "the burst")
-	eventually(t, func() bool { return len(g.Status().Limits) == 1 }, "the wait is shown")
-	require.Regexp(t, `^tokens: next in \d+ms$`, g.Status().Limits[0])
+	var limits []string
+	eventually(t, func() bool {
+		limits = g.Status().Limits
+		return len(limits) == 1
+	}, "the wait is shown")
+	require.Regexp(t, `^tokens: next in \d+ms$`, limits[0])
 	eventually(t, func() bool { return d.calls.Load() >= 100 }, "it goes on")
 	require.LessOrEqual(t, float64(d.calls.Load()), 20+50*time.Since(began).Seconds())
 }

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // dispatcherFunc is a dispatcher made from a function, counting what runs.
 type dispatcherFunc struct {
@@ -122,6 +122,14 @@ func start(t *testing.T, config governor.Config) *governor.Governor {
 		defer cancel()
 		_ = g.Stop(ctx, patience) // tests about stopping look at the error themselves
 	})
+	return g
+}
+
+// startLeading is start for what waits for a leader: it returns when it leads.
+func startLeading(t *testing.T, config governor.Config) *governor.Governor {
+	t.Helper()
+	g := start(t, config)
+	eventually(t, func() bool { return g.Status().Leading }, "it leads")
 	return g
 }
 

@@ -106,7 +106,7 @@ func TestSilentWorkerIsEvictedByTheLeader(t *testing.T) {
 	require.NoError(t, err)
 
 	cfg := config(pool, &dispatcherFunc{work: complete})
-	cfg.FenceAfter, cfg.EvictAfter = time.Second, 2*time.Second
+	cfg.FenceAfter, cfg.EvictAfter = 4*time.Second, 5*time.Second
 	start(t, cfg)
 	eventuallyState(t, pool, free, "completed")
 	require.Equal(t, 2, column[int](t, pool, free, "attempt"))
@@ -350,7 +350,7 @@ func TestEvictedWhileDraining(t *testing.T) {
 	pool := pgtest.New(t)
 	b := newBlocker()
 	cfg := config(pool, &dispatcherFunc{work: b.work})
-	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = 200*time.Millisecond, 2*time.Second, 3*time.Second
+	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = 200*time.Millisecond, 4*time.Second, 5*time.Second
 	g := start(t, cfg)
 	id := enqueue(t, pool, `'k'`)
 	b.next(t)
@@ -377,7 +377,7 @@ func TestWorkerThatCannotBeEvictedNowKeepsNoOtherFromIt(t *testing.T) {
 	require.NoError(t, err)
 
 	cfg := config(pool, &dispatcherFunc{work: complete})
-	cfg.FenceAfter, cfg.EvictAfter = time.Second, 1500*time.Millisecond
+	cfg.FenceAfter, cfg.EvictAfter = 4*time.Second, 5*time.Second
 	start(t, cfg)
 	worker := func(id string) (state string) {
 		require.NoError(t, pool.QueryRow(t.Context(), `select state from sched.worker where id = $1`, id).Scan(&state))
@@ -406,7 +406,7 @@ func TestPromotingThatWaitsKeepsNobodyFromEviction(t *testing.T) {
 	require.NoError(t, err)
 
 	cfg := config(pool, &dispatcherFunc{work: complete})
-	cfg.FenceAfter, cfg.EvictAfter = time.Second, 1500*time.Millisecond
+	cfg.FenceAfter, cfg.EvictAfter = 4*time.Second, 5*time.Second
 	start(t, cfg)
 	eventually(t, func() bool {
 		var state string

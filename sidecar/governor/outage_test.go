@@ -109,7 +109,6 @@ func TestFenceAndReturnAfterAnOutage(t *testing.T) {
 
 	b := newBlocker()
 	cfg := config(pool, &dispatcherFunc{work: b.work})
-	cfg.FenceAfter, cfg.EvictAfter = 500*time.Millisecond, time.Second
 	g := start(t, cfg)
 	finished, interrupted := enqueue(t, pool, `'k'`), enqueue(t, pool, `'k'`)
 	b.next(t)

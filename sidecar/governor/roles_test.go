@@ -42,7 +42,7 @@ func TestRunsWithTheRightsOfTheSidecarRole(t *testing.T) {
 		}
 		return jobs.Outcome{Kind: jobs.OutcomeComplete}
 	}})
-	cfg.FenceAfter, cfg.EvictAfter = time.Second, 2*time.Second
+	cfg.FenceAfter, cfg.EvictAfter = 4*time.Second, 5*time.Second
 	g := start(t, cfg)
 	_, err = owner.Exec(ctx, `insert into sched.river_job (kind, args, max_attempts, queue) values ('foreign', '{}', 5, 'foreign')`)
 	require.NoError(t, err)

@@ -28,9 +28,9 @@ func TestLeaderRoutes(t *testing.T) {
 	require.Eventually(t, func() bool { return column[string](t, pool, id, "state::text") == "completed" }, patience, 20*time.Millisecond)
 	own := g.Status().WorkerID
 	for what, query := range map[string]string{
-		own:        `select string_agg(distinct worker_id, ' ') from sched.assignment as a join sched.queue as q on q.name = a.queue where q.selector <> '{}'`,
-		"gpu=true": `select unroutable from sched.queue where selector = '{"gpu": "true"}'`,
-		own + " 1": `select max(leader || ' ' || topology_version) from sched.fleet where computed_at > clock_timestamp() - interval '5 seconds'`,
+		own:          `select string_agg(distinct worker_id, ' ') from sched.assignment as a join sched.queue as q on q.name = a.queue where q.selector <> '{}'`,
+		"gpu=true":   `select unroutable from sched.queue where selector = '{"gpu": "true"}'`,
+		own + " led": `select max(leader || ' led') from sched.fleet where topology_version > 0 and computed_at > clock_timestamp() - interval '5 seconds'`,
 	} {
 		require.Eventually(t, func() bool { return text(query) == what }, patience, 20*time.Millisecond, "%s: %s", what, query)
 	}

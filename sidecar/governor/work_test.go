@@ -106,8 +106,8 @@ func TestRetriesFollowThePolicyAndThePromoterIsPunctual(t *testing.T) {
 		return jobs.Outcome{Kind: jobs.OutcomeComplete}
 	}}
 	cfg.Retry = jobs.RetryPolicy{Base: 50 * time.Millisecond, Factor: 2, Cap: time.Minute, Jitter: 0}
-	cfg.PollInterval = 10 * time.Second // nothing but the promoter's own wake-up may start the next attempt
-	start(t, cfg)
+	cfg.PollInterval = time.Hour // nothing but the promoter's own wake-up may start the next attempt
+	startLeading(t, cfg)
 	id := enqueue(t, pool, `'flaky'`)
 	eventuallyState(t, pool, id, "completed")
 	require.Equal(t, 5, column[int](t, pool, id, "attempt"))
@@ -115,7 +115,7 @@ func TestRetriesFollowThePolicyAndThePromoterIsPunctual(t *testing.T) {
 	for _, want := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		now := <-starts
 		require.GreaterOrEqual(t, now.Sub(previous), want, "an attempt never starts early")
-		require.Less(t, now.Sub(previous), want+2*time.Second, "the promoter doesn't wait for a poll")
+		require.Less(t, now.Sub(previous), want+8*time.Second, "the promoter doesn't wait for a poll")
 		previous = now
 	}
 	var logged int
@@ -127,13 +127,13 @@ func TestScheduledTaskStartsWhenDue(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	b := newBlocker()
-	start(t, config(pool, &dispatcherFunc{work: b.work}))
-	id := enqueue(t, pool, `'later', run_at => clock_timestamp() + interval '700 ms'`)
+	startLeading(t, config(pool, &dispatcherFunc{work: b.work}))
+	id := enqueue(t, pool, `'later', run_at => clock_timestamp() + interval '3 s'`)
 	require.Equal(t, "scheduled", state(t, pool, id))
 	b.next(t)
 	late := column[float64](t, pool, id, "extract(epoch from attempted_at - scheduled_at)::float8")
 	require.GreaterOrEqual(t, late, 0.0)
-	require.Less(t, late, 2.0)
+	require.Less(t, late, 8.0)
 }
 
 func TestDeadlineEndsTheCall(t *testing.T) {
@@ -184,8 +184,8 @@ func TestKindThatTheAppLacksIsHandedBackUnspent(t *testing.T) {
 	fresh := enqueue(t, pool, `'new'`)
 	eventually(t, func() bool { return len(old.Status().SkippedKinds) == 1 }, "the kind is skipped, visibly")
 	require.Equal(t, []string{"new"}, old.Status().SkippedKinds)
-	eventuallyState(t, pool, fresh, "available")
-	require.Zero(t, column[int](t, pool, fresh, "attempt"), "no attempt is spent")
+	// It may be asked for once more, to see whether the app has the kind by now.
+	eventually(t, func() bool { return column[bool](t, pool, fresh, "state = 'available' and attempt = 0") }, "no attempt is spent")
 
 	known := enqueue(t, pool, `'known'`)
 	eventuallyState(t, pool, known, "completed")

@@ -26,7 +26,7 @@ import (
 	"github.com/sched-sidecar/sched/worker"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -42,7 +42,7 @@ func setup(t *testing.T, change ...func(*grpcapp.Config)) *bench {
 	t.Helper()
 	b := &bench{}
 	config := grpcapp.Config{
-		Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Heartbeat: time.Second, Grace: patience,
+		Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Heartbeat: 20 * time.Second, Grace: patience,
 		WorkerID: func() string { return "w1" }, OnCapacity: func(n int) { b.capacity.Store(int64(n)) },
 		OnLoad: func(percent float64) { b.load.Store(int64(percent)) },
 	}

@@ -73,7 +73,7 @@ func newTask() *dispatch.Task {
 // dispatchFor is Dispatch with a limit that only a hanging test reaches.
 func dispatchFor(tb testing.TB, d *Dispatcher, task *dispatch.Task) jobs.Outcome {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	return d.Dispatch(ctx, task)
 }

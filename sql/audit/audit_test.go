@@ -222,6 +222,8 @@ func TestRareFiltersAreBounded(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	// On the first of a month what is archived lies in two partitions, and each is read up to its bound.
+	const bound = 24_000
 	small := strings.NewReplacer("LIMIT 100000", "LIMIT 200", "LIMIT 20000", "LIMIT 200", "ELSE 20000", "ELSE 200", "LIMIT 10000", "LIMIT 200", "10000 / l.lanes", "200 / l.lanes", "THEN 500", "THEN 200")
 	for name, q := range questions(t) {
 		for _, p := range q.Params {
@@ -237,12 +239,12 @@ func TestRareFiltersAreBounded(t *testing.T) {
 			args, err := q.Bind(values, ago)
 			require.NoError(t, err)
 			total, nodes := rowsRead(t, conn, small.Replace(q.SQL), args)
-			if total >= 12_000 { // autovacuum may be at the statistics of tables that are seconds old
+			if total >= bound { // autovacuum may be at the statistics of tables that are seconds old
 				_, err := conn.Exec(t.Context(), "ANALYZE sched.task_archive, sched.river_job")
 				require.NoError(t, err)
 				total, nodes = rowsRead(t, conn, small.Replace(q.SQL), args)
 			}
-			if total >= 12_000 {
+			if total >= bound {
 				t.Errorf("%s by %s reads\n%s", name, p.Name, strings.Join(nodes, "\n"))
 			}
 		}

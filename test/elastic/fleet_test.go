@@ -39,7 +39,7 @@ const work = 50 * time.Millisecond
 
 func newApp(t *testing.T) *app {
 	t.Helper()
-	a := &app{t: t, address: "127.0.0.1:0"}
+	a := &app{t: t, address: fleettest.FreeAddress(t)}
 	a.on()
 	t.Cleanup(a.off)
 	return a
@@ -47,13 +47,17 @@ func newApp(t *testing.T) *app {
 
 func (a *app) url() string { return "http://" + a.address }
 
-// on serves, at the address of before.
+// on serves, at the address of before, which an outgoing connection may have taken
+// for a while.
 func (a *app) on() {
 	a.t.Helper()
 	var lc net.ListenConfig
-	listener, err := lc.Listen(a.t.Context(), "tcp", a.address)
-	require.NoError(a.t, err)
-	a.address = listener.Addr().String()
+	var listener net.Listener
+	var err error
+	fleettest.Eventually(a.t, fleettest.Soon, func() bool {
+		listener, err = lc.Listen(a.t.Context(), "tcp", a.address)
+		return err == nil
+	}, func() string { return err.Error() })
 	server := httptest.NewUnstartedServer(a)
 	require.NoError(a.t, server.Listener.Close())
 	server.Listener = listener

@@ -27,6 +27,9 @@ func TestSlotsFollowWhatArrives(t *testing.T) {
 
 	a.off()
 	f.await(fleettest.Soon, "not frozen", "SELECT elastic_reason = 'frozen' FROM sched.worker WHERE id = $1", worker)
+	written := time.NewTimer(2 * time.Second) // of a decision from just before
+	defer written.Stop()
+	<-written.C
 	frozen := f.slots(worker)
 	const longerThanTheCooldown = 4 * time.Second
 	fleettest.Throughout(t, longerThanTheCooldown, func() bool { return f.slots(worker) == frozen }, f.decisions)
@@ -60,7 +63,7 @@ func (f *fleet) requireSettingsHold(within time.Duration) {
 // Settings hold on every sidecar, without a restart.
 func TestSettingsHoldEverywhere(t *testing.T) {
 	t.Parallel()
-	newFleet(t).requireSettingsHold(fleettest.Soon)
+	newFleet(t).requireSettingsHold(20 * time.Second)
 }
 
 // An app that turns tasks down gets fewer at once, and no attempt is spent on that.
@@ -68,14 +71,14 @@ func TestPushBackSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f, a := newFleet(t), newApp(t)
 	_, worker := f.start(a)
-	const tasks = 1500
+	const tasks = 5000
 	f.enqueue(tasks)
 	f.awaitSlots(worker, ">", start)
 	a.refuse(true)
 	f.await(fleettest.Soon, "no push-back", `SELECT EXISTS (SELECT FROM sched.decision
 		WHERE what = 'slots' AND subject = $1 AND reason LIKE 'push-back%' AND to_value::int < from_value::int)`, worker)
 	a.refuse(false)
-	f.await(3*fleettest.Soon, "not all completed", "SELECT count(*) = $1 FROM sched.task WHERE kind = 'load' AND status = 'completed'", tasks)
+	f.await(6*fleettest.Soon, "not all completed", "SELECT count(*) = $1 FROM sched.task WHERE kind = 'load' AND status = 'completed'", tasks)
 	require.Zero(t, one[int](f, "SELECT count(*)::int FROM sched.task WHERE kind = 'load' AND attempt <> 1"), "an attempt was spent")
 	require.Positive(t, one[int](f, "SELECT count(*)::int FROM sched.attempt WHERE outcome = 'snooze'"))
 }

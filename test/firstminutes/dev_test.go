@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // politeApp says goodbye, and has a child that would stay.
@@ -21,6 +23,9 @@ const politeApp = `trap 'echo bye >bye; exit 0' TERM; sleep 600 & echo $$ >up; w
 
 // stubbornApp ends by SIGKILL alone, with its child.
 const stubbornApp = `trap '' TERM; sh -c 'while :; do sleep 0.05; done' & echo $$ >up; while :; do sleep 0.05; done`
+
+// ampleGrace is for an end that has to be in order.
+const ampleGrace = "--shutdown-grace=30s"
 
 // dev starts `sched dev` with an app in the shell's language, and waits until both are up.
 func dev(t *testing.T, script string, flags ...string) *program {
@@ -31,7 +36,7 @@ func dev(t *testing.T, script string, flags ...string) *program {
 // devIn is dev with more variables.
 func devIn(t *testing.T, env []string, script string, flags ...string) *program {
 	t.Helper()
-	args := append([]string{filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://" + freeAddr(t)}, flags...)
+	args := append([]string{filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://" + fleettest.FreeAddress(t)}, flags...)
 	p := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, env...) }, append(args, "--", "/bin/sh", "-c", script)...)
 	p.await(t, "Ctrl-C stops all of it.")
 	awaitFile(t, filepath.Join(p.cmd.Dir, "up"))
@@ -49,7 +54,7 @@ func dsnOf(t *testing.T, p *program) string {
 func TestCtrlCStopsAll(t *testing.T) {
 	t.Parallel()
 	data := dataDir(t)
-	p := dev(t, politeApp, "--dir", data)
+	p := dev(t, politeApp, "--dir", data, ampleGrace)
 	p.requireTree(t, "sched", "postgres", "sh", "sleep")
 	p.press(syscall.SIGINT)
 	require.Zero(t, p.exit(t))
@@ -120,7 +125,7 @@ func TestClosedTerminalStopsAll(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("SIGHUP is ignored here, as under nohup, and stays so")
 	}
-	p := dev(t, politeApp, "--ephemeral")
+	p := dev(t, politeApp, "--ephemeral", ampleGrace)
 	p.press(syscall.SIGHUP)
 	require.Zero(t, p.exit(t))
 	awaitFile(t, filepath.Join(p.cmd.Dir, "bye"))
@@ -154,7 +159,7 @@ func TestDevAsAnOrdinaryUser(t *testing.T) {
 		cmd.Dir = home
 		cmd.Env = append(cmd.Env, "HOME="+home, "XDG_STATE_HOME=")
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}, filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://"+freeAddr(t))
+	}, filepath.Join(binDir, "sched"), "dev", "--admin-addr=127.0.0.1:0", "--app-url=http://"+fleettest.FreeAddress(t), ampleGrace)
 	p.await(t, "Ctrl-C stops all of it.")
 	require.Contains(t, p.out.String(), "in "+filepath.Join(home, ".local", "state", "sched", "dev"))
 	conn, err := pgx.Connect(t.Context(), dsnOf(t, p))

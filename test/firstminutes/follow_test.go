@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // The README's sections with commands, and how a reader follows each. A section that isn't here fails the tests, and each
@@ -146,10 +148,12 @@ func timeFirstMinutes(t *testing.T, dir string, blocks []string) (untilUp, until
 	t.Helper()
 	require.Len(t, blocks, 2)
 	data := "SCHED_DEV_DIR=" + dataDir(t)
+	_, port, err := net.SplitHostPort(fleettest.FreeAddress(t))
+	require.NoError(t, err)
 	begun := time.Now()
 	p := launch(t, func(cmd *exec.Cmd) {
 		cmd.Dir = dir
-		cmd.Env = append(cmd.Env, data)
+		cmd.Env = append(cmd.Env, data, "PORT="+port, "SCHED_ADMIN_ADDR=127.0.0.1:0") // two readers at once need two of each
 	}, "bash", "-euo", "pipefail", "-c", blocks[0])
 	p.awaitWithin(t, compiling, "\n  export DSN=")
 	untilUp = time.Since(begun)
@@ -187,7 +191,7 @@ func followUse(t *testing.T, dir string, blocks []string) {
 	require.Len(t, blocks, 2)
 	const example, port = "postgres://localhost:5432/app", "8080"
 	dsn := emptyDatabase(t)
-	_, ownPort, err := net.SplitHostPort(freeAddr(t))
+	_, ownPort, err := net.SplitHostPort(fleettest.FreeAddress(t))
 	require.NoError(t, err)
 	for i, block := range blocks {
 		require.Contains(t, block, example)

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
 // binDir holds the programs under test, built once from this tree.
@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 
 	code := m.Run()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := pgtest.Leaked(); err != nil {
 			fmt.Fprintln(os.Stderr, "goroutines left in the test binary:", err)
 			return 1
 		}

@@ -3,10 +3,10 @@ package firstminutes_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	soon = 20 * time.Second
+	soon = time.Minute
 	// patience is for what starts a Postgres on a busy machine.
 	patience = 90 * time.Second
 	// compiling is for what may compile everything first.
@@ -166,16 +166,18 @@ func (p *program) requireTree(t *testing.T, names ...string) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		return
 	}
-	running := map[string]bool{}
-	for _, pid := range p.processes() {
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err == nil {
-			running[strings.TrimSpace(string(name))] = true
-		}
-	}
+	// One that was forked a moment ago has its parent's name until it executes.
 	for _, name := range names {
-		require.True(t, running[name], "%s is none of the processes that run: %v", name, running)
+		require.Eventually(t, func() bool { return p.runs(name) }, soon, 20*time.Millisecond, "%s is none of the processes that run", name)
 	}
+}
+
+// runs tells whether one of the processes has that name.
+func (p *program) runs(name string) bool {
+	return slices.ContainsFunc(p.processes(), func(pid int) bool {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		return err == nil && strings.TrimSpace(string(comm)) == name
+	})
 }
 
 func awaitFile(t *testing.T, path string) string {
@@ -187,14 +189,6 @@ func awaitFile(t *testing.T, path string) string {
 		return err == nil && bytes.HasSuffix(text, []byte("\n"))
 	}, patience, 10*time.Millisecond, path)
 	return strings.TrimSpace(string(text))
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // dataDir is one that Postgres can enter, whatever its account.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/devpg"
+	"github.com/sched-sidecar/sched/internal/fleettest"
 	"github.com/sched-sidecar/sched/migrations"
 )
 
@@ -44,7 +45,7 @@ func TestRunBesideACommand(t *testing.T) {
 	dsn := database(t)
 	shell := func(t *testing.T, script string) *program {
 		t.Helper()
-		p := sidecar(t, dsn, freeAddr(t), "--", "/bin/sh", "-c", script)
+		p := sidecar(t, dsn, fleettest.FreeAddress(t), "--", "/bin/sh", "-c", script)
 		awaitFile(t, filepath.Join(p.cmd.Dir, "up"))
 		return p
 	}
@@ -110,7 +111,7 @@ func TestRunUntilEmpty(t *testing.T) {
 	for range 20 {
 		enqueue(`'hello', '{"name": "Ann"}'`)
 	}
-	p := sidecar(t, dsn, freeAddr(t), "--until-empty", "--", "node", app)
+	p := sidecar(t, dsn, fleettest.FreeAddress(t), "--until-empty", "--", "node", app)
 	require.Zero(t, p.exit(t))
 	p.requireNothingLeft(t)
 	var completed int
@@ -118,12 +119,12 @@ func TestRunUntilEmpty(t *testing.T) {
 	require.Equal(t, 20, completed)
 
 	enqueue(`'hello', 'null', max_attempts => 1`)
-	p = sidecar(t, dsn, freeAddr(t), "--until-empty", "--", "node", app)
+	p = sidecar(t, dsn, fleettest.FreeAddress(t), "--until-empty", "--", "node", app)
 	require.Equal(t, 1, p.exit(t), "a task was discarded")
 	require.Contains(t, p.out.String(), "was discarded")
 
 	enqueue(`'hello'`)
-	p = sidecar(t, dsn, freeAddr(t), "--until-empty", "--kinds=hello") // nobody's app
+	p = sidecar(t, dsn, fleettest.FreeAddress(t), "--until-empty", "--kinds=hello") // nobody's app
 	p.await(t, "sidecar ready")
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.exit(t), "stopped before it was done")

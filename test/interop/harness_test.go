@@ -22,7 +22,7 @@ import (
 
 const (
 	// patience bounds every wait of these tests.
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 10 * time.Millisecond
 )
 
@@ -61,9 +61,9 @@ func startSidecar(t *testing.T, pool *pgxpool.Pool, a *app, options ...func(*con
 	cfg.Database = config.Database{URL: config.DSN(pgtest.DSN(pool)), PoolMax: 4}
 	cfg.App.URL = a.url
 	cfg.Admin.Addr = "127.0.0.1:0"
-	cfg.ShutdownGrace = 200 * time.Millisecond
+	cfg.ShutdownGrace = 40 * time.Second // what holds a call lets it go before
 	cfg.PollInterval = 100 * time.Millisecond
-	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = 500*time.Millisecond, 3*time.Second, 4*time.Second
+	cfg.HeartbeatInterval, cfg.FenceAfter, cfg.EvictAfter = 500*time.Millisecond, 6*time.Second, 8*time.Second
 	cfg.Retry.Base, cfg.Retry.Cap = 10*time.Millisecond, 100*time.Millisecond
 	for _, option := range options {
 		option(&cfg)

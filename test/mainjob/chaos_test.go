@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/devpg"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 func TestKilledEverythingLosesNothing(t *testing.T) {
 	t.Parallel()
-	newChaos(t, 2, quick()).run(6, 150, leaderless+40*time.Second)
+	newChaos(t, 2, quick()).run(6, 150, leaderless+soon)
 }
 
 // chaos is a fleet with a process for everything, to be killed.
@@ -31,7 +33,7 @@ func newChaos(t *testing.T, pairs int, set settings) *chaos {
 	f, server := newPrivateFleet(t)
 	c := &chaos{fleet: f, server: server, set: set.plus(settings{setSlots: "20"})}
 	for i := range pairs {
-		c.apps = append(c.apps, startAppProcess(t, f.dsn, "127.0.0.1:0"))
+		c.apps = append(c.apps, startAppProcess(t, f.dsn, fleettest.FreeAddress(t)))
 		c.sidecars = append(c.sidecars, nil)
 		c.startSidecar(i)
 	}

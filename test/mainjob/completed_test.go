@@ -3,7 +3,6 @@ package mainjob_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,6 +60,6 @@ func TestAcceptedTaskIsCompletedInSQL(t *testing.T) {
 		awaitEnd(t, c)
 		_, err := f.db.Exec(t.Context(), "SELECT sched.complete($1, $2)", id, c.lease)
 		require.NoError(t, err)
-		awaitStatus(t, f.db, enqueue(t, f.db, "next"), "completed", 20*time.Second)
+		awaitStatus(t, f.db, enqueue(t, f.db, "next"), "completed", soon)
 	}
 }

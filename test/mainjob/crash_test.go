@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // Whoever is killed under load: every task completes, and has its effect once.
@@ -30,7 +32,7 @@ func TestKilledSidecarsLoseNothing(t *testing.T) {
 		victim.kill()
 		sidecars[i] = f.start(a, slots)
 	}
-	awaitDrained(t, f.db, "load", leaderless+30*time.Second)
+	awaitDrained(t, f.db, "load", leaderless+soon)
 	f.requireEffectsOnce(ids)
 	require.Positive(t, countTasks(t, f.db, "lost > 0"), "no task was running when its sidecar died: this shows nothing")
 }
@@ -38,13 +40,14 @@ func TestKilledSidecarsLoseNothing(t *testing.T) {
 func TestKilledAppsLoseNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	p := startAppProcess(t, f.dsn, "127.0.0.1:0")
+	p := startAppProcess(t, f.dsn, fleettest.FreeAddress(t))
 	s := startSidecar(t, f.dsn, "http://"+p.address, quick().plus(settings{setSlots: "20"}))
 
 	var ids []int64
 	for range 4 {
+		before := f.countEffects()
 		ids = append(ids, enqueueMany(t, f.db, "load", 300)...)
-		f.awaitEffects(f.countEffects() + 50)
+		f.awaitEffects(before + 50)
 		p.kill()
 		p = startAppProcess(t, f.dsn, p.address)
 	}
@@ -67,8 +70,9 @@ func TestKilledPostgresLosesNothing(t *testing.T) {
 
 	var ids []int64
 	for range 3 {
+		before := f.countEffects()
 		ids = append(ids, enqueueMany(t, f.db, "load", 400)...)
-		f.awaitEffects(f.countEffects() + 100)
+		f.awaitEffects(before + 100)
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Restart(t.Context()))
 		f.awaitDatabase()
@@ -106,7 +110,7 @@ func (f *fleet) countEffects() int {
 
 func (f *fleet) awaitEffects(n int) {
 	f.t.Helper()
-	eventually(f.t, 30*time.Second, func() bool { return f.countEffects() >= n },
+	eventually(f.t, soon, func() bool { return f.countEffects() >= n },
 		func() string {
 			return fmt.Sprintf("%d effects, not %d: %v", f.countEffects(), n, statuses(f.t, f.db, "load"))
 		})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sched-sidecar/sched/internal/fleettest"
 )
 
 // During a deploy, old apps answer 404 for a kind that new ones have.
@@ -38,7 +40,7 @@ func TestUnknownKindDuringADeploy(t *testing.T) {
 	// The new app comes.
 	current := newApp(t, nil)
 	f.start(current, nil)
-	awaitDrained(t, f.db, "new.kind", 30*time.Second)
+	awaitDrained(t, f.db, "new.kind", soon)
 	for _, id := range ids {
 		require.Equal(t, 1, readTask(t, f.db, id).Attempt)
 		require.Len(t, current.callsOf(id), 1)
@@ -62,7 +64,7 @@ func TestUnknownKindIsAskedForAgain(t *testing.T) {
 	id := enqueue(t, f.db, "new.kind", with("max_attempts", 1))
 	a.await(t, id, 1, soon)
 	deployed.Store(true)
-	k := awaitStatus(t, f.db, id, "completed", 30*time.Second)
+	k := awaitStatus(t, f.db, id, "completed", soon)
 	require.Equal(t, 1, k.Attempt)
 }
 
@@ -70,7 +72,7 @@ func TestUnknownKindIsAskedForAgain(t *testing.T) {
 func TestAppDownPausesClaims(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	address := closedPort(t)
+	address := fleettest.FreeAddress(t)
 	s := launchSidecar(t, f.dsn, "http://"+address, quick())
 	ids := enqueueMany(t, f.db, "load", 20)
 	throughout(t, 2*time.Second, func() bool { return countTasks(t, f.db, "status = 'available' AND attempt = 0") == len(ids) },
@@ -79,7 +81,7 @@ func TestAppDownPausesClaims(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 
 	startAppProcess(t, f.dsn, address)
-	awaitDrained(t, f.db, "load", 30*time.Second)
+	awaitDrained(t, f.db, "load", soon)
 	s.awaitReady(t, soon)
 	f.requireEffectsOnce(ids)
 	require.Zero(t, countTasks(t, f.db, "attempt <> 1"))

@@ -4,9 +4,14 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// asleep is longer than what evicts a worker, and shorter than the leader's term,
+// 15 s of which up to 6 have passed.
+const asleep = quickEvict + 500*time.Millisecond
 
 // The leader judges heartbeats by the time in which it was itself awake: one
 // that was stopped, for less than its term, mustn't take the others for dead.
@@ -25,7 +30,7 @@ func TestWokenLeaderEvictsNobody(t *testing.T) {
 
 	for range 3 {
 		leader.suspend(t)
-		throughout(t, 2*quickEvict, func() bool { return !c.gone() }, func() string { return "the call was broken off" })
+		throughout(t, asleep, func() bool { return !c.gone() }, func() string { return "the call was broken off" })
 		leader.signal(syscall.SIGCONT)
 		leader.awaitReady(t, soon)
 		throughout(t, quickEvict, func() bool { return f.workerState(c.worker()) == "active" && !c.gone() },
@@ -49,10 +54,10 @@ func TestSuspendedMachineEvictsNobody(t *testing.T) {
 		leader.suspend(t)
 		worker.suspend(t)
 		id := enqueue(t, f.db, "task")
-		throughout(t, 2*quickEvict, func() bool { return len(a.callsOf(id)) == 0 }, func() string { return "a stopped sidecar works" })
+		throughout(t, asleep, func() bool { return len(a.callsOf(id)) == 0 }, func() string { return "a stopped sidecar works" })
 		leader.signal(syscall.SIGCONT)
-		leader.awaitReady(t, soon)
-		throughout(t, quickHeartbeat, func() bool { return f.countWorkers("evicted") == 0 }, func() string { return "evicted at the leader's first look" })
+		// It has looked by then, and an eviction for silence since it woke is far off.
+		throughout(t, 2*quickHeartbeat, func() bool { return f.countWorkers("evicted") == 0 }, func() string { return "evicted at the leader's first look" })
 		worker.signal(syscall.SIGCONT)
 		awaitStatus(t, f.db, id, "completed", soon)
 	}
@@ -72,7 +77,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 		return answer{status: http.StatusOK}
 	}
 	leader := f.start(a, nil)
-	eventually(t, leaderless, func() bool { return leader.metric(t, metricLeading) == 1 }, func() string { return "it doesn't lead" })
+	leader.awaitLeading(t)
 	id := enqueue(t, f.db, "held")
 	a.await(t, id, 1, soon)
 	f.start(a, nil)

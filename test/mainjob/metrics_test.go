@@ -29,6 +29,12 @@ func (s *sidecar) metric(t *testing.T, name string, labels ...string) float64 {
 	return total
 }
 
+// awaitLeading waits until the sidecar leads its fleet.
+func (s *sidecar) awaitLeading(t *testing.T) {
+	t.Helper()
+	eventually(t, leaderless, func() bool { return s.metric(t, metricLeading) == 1 }, func() string { return "it doesn't lead" })
+}
+
 func containsAll(s string, parts []string) bool {
 	for _, part := range parts {
 		if !strings.Contains(s, part) {

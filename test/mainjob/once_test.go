@@ -31,7 +31,7 @@ func TestNoTaskRunsTwiceAtOnce(t *testing.T) {
 	// Enqueue while they work, so that claims race with inserts too.
 	var ids []int64
 	for range 10 {
-		ids = append(ids, enqueueMany(t, f.db, "busy", 150)...)
+		ids = append(ids, enqueueMany(t, f.db, "busy", 450)...)
 	}
 	awaitDrained(t, f.db, "busy", 60*time.Second)
 

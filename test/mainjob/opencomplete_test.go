@@ -26,7 +26,7 @@ func (f *fleet) openComplete(c *call) (pgx.Tx, error) {
 
 func TestOpenCompleteBlocksNoSettle(t *testing.T) {
 	t.Parallel()
-	openCompleteBlocksNoSettle(t, quick(), 3*quickEvict)
+	openCompleteBlocksNoSettle(t, quick(), 2*quickEvict)
 }
 
 // openCompleteBlocksNoSettle: one app keeps its completing transaction open,
@@ -96,14 +96,14 @@ func openCompleteBlocksNoSettle(t *testing.T, set settings, length time.Duration
 
 func TestOpenCompleteBlocksNoEviction(t *testing.T) {
 	t.Parallel()
-	openCompleteBlocksNoEviction(t, quick(), quickEvict, 3*quickEvict)
+	openCompleteBlocksNoEviction(t, quick(), quickEvict, 2*quickEvict)
 }
 
 // openCompleteBlocksNoEviction: a sidecar dies while its app completes one task
 // and will give up another. Both rows are locked; the eviction doesn't wait.
 func openCompleteBlocksNoEviction(t *testing.T, set settings, evict, length time.Duration) {
 	f := newFleet(t)
-	startSidecar(t, f.dsn, newApp(t, nil).url, set.plus(settings{setQueues: "nobody-uses-this"}))
+	startSidecar(t, f.dsn, newApp(t, nil).url, set.plus(settings{setQueues: "nobody-uses-this"})).awaitLeading(t)
 	done := make(chan error, 2)
 	dying := newApp(t, nil)
 	commit, rollback := newGate(t), newGate(t) // after the app, as above

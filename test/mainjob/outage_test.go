@@ -13,7 +13,7 @@ func TestOutageEvictsNobody(t *testing.T) {
 	for name, mode := range map[string]wireMode{"connections refused": wireAway, "packets swallowed": wireFrozen} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			outage(t, mode, quick(), quickFence, 6*quickEvict)
+			outage(t, mode, quick(), quickFence, 3*quickEvict)
 		})
 	}
 }
@@ -73,7 +73,7 @@ func outage(t *testing.T, mode wireMode, set settings, fence, length time.Durati
 		cable.set(wirePass)
 	}
 
-	awaitDrained(t, f.db, "later", 40*time.Second)
+	awaitDrained(t, f.db, "later", soon)
 	k := awaitStatus(t, f.db, answeredID, "completed", soon)
 	require.JSONEq(t, `{"answered": "while Postgres was away"}`, string(k.Output))
 	require.Len(t, a.callsOf(answeredID), 1)

@@ -43,15 +43,15 @@ const (
 // faster. An eviction is still several scheduling hiccups of a busy machine away.
 const (
 	quickHeartbeat = 500 * time.Millisecond
-	quickFence     = 3 * time.Second
-	quickEvict     = 4 * time.Second
+	quickFence     = 6 * time.Second
+	quickEvict     = 8 * time.Second
 	quickPoll      = 200 * time.Millisecond
 
 	// leaderless is how long a fleet may be without a leader after its leader
-	// was killed: River's lease, its election interval and some slack.
-	leaderless = 25 * time.Second
+	// was killed: River's lease, its election interval and much slack.
+	leaderless = time.Minute
 	// soon is ample time for what should happen at once.
-	soon = 15 * time.Second
+	soon = time.Minute
 )
 
 func quick() settings {
@@ -138,9 +138,9 @@ func (s *sidecar) cleanup(t *testing.T) {
 		if !s.exitsWithin(5 * time.Second) {
 			s.signal(syscall.SIGTERM)
 		}
-		if !s.exitsWithin(10 * time.Second) {
+		if !s.exitsWithin(soon) {
 			s.signal(syscall.SIGQUIT) // for its goroutines
-			if !s.exitsWithin(2 * time.Second) {
+			if !s.exitsWithin(10 * time.Second) {
 				s.kill()
 			}
 			t.Error("the sidecar doesn't end after two SIGTERM")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sched-sidecar/sched/internal/fleettest"
 	"github.com/sched-sidecar/sched/internal/pgtest"
 )
 
@@ -23,7 +24,7 @@ func TestStartWithoutTheSchema(t *testing.T) {
 
 func TestStartWithoutPostgres(t *testing.T) {
 	t.Parallel()
-	address := closedPort(t)
+	address := fleettest.FreeAddress(t)
 	dsn := url.URL{Scheme: "postgres", User: url.UserPassword("somebody", "topsecret"), Host: address, Path: "/app", RawQuery: "sslmode=disable"}
 	s := execSidecar(t, settings{setDatabase: dsn.String(), setApp: "http://127.0.0.1:1", setAdmin: "127.0.0.1:0"}, "run")
 	require.NotZero(t, s.awaitExit(t, 2*soon))

@@ -11,7 +11,7 @@ import (
 
 // latency is how late a timed task may start on a busy test machine. The
 // promoter's own exactness is the benchmark's business.
-const latency = 3 * time.Second
+const latency = 15 * time.Second
 
 func TestDeadline(t *testing.T) {
 	t.Parallel()
@@ -55,11 +55,11 @@ func TestRetryTimes(t *testing.T) {
 		}
 		return answer{status: http.StatusOK}
 	}
-	f.start(a, nil)
+	f.start(a, nil).awaitLeading(t)
 
 	delays := make(map[time.Duration]bool)
 	for _, id := range enqueueMany(t, f.db, "failing", 20) {
-		awaitStatus(t, f.db, id, "completed", 30*time.Second)
+		awaitStatus(t, f.db, id, "completed", soon)
 		attempts := readAttempts(t, f.db, id)
 		require.Len(t, attempts, failures+1)
 		calls := a.callsOf(id)
@@ -113,7 +113,7 @@ func TestSnoozeSpendsNoAttempt(t *testing.T) {
 				}
 				return answer{status: http.StatusOK}
 			}
-			f.start(a, nil)
+			f.start(a, nil).awaitLeading(t)
 			id := enqueue(t, f.db, "throttled", with("max_attempts", 1))
 			k := awaitStatus(t, f.db, id, "completed", soon)
 			require.Equal(t, 2, k.Snoozes)
@@ -137,8 +137,8 @@ func TestScheduledTaskStartsOnTime(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	a := newApp(t, nil)
-	f.start(a, nil)
-	at := time.Now().Add(1500 * time.Millisecond)
+	f.start(a, nil).awaitLeading(t)
+	at := time.Now().Add(3 * time.Second)
 	id := enqueue(t, f.db, "later", with("run_at", at))
 	require.Equal(t, "scheduled", readTask(t, f.db, id).Status)
 	c := a.await(t, id, 1, soon)

@@ -178,13 +178,3 @@ func (w *wire) set(mode wireMode) {
 		}
 	}
 }
-
-// closedPort is a TCP address on which nothing listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	return address
-}

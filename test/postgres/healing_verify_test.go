@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// healed is how soon after a trouble is over a task that is enqueued starts.
+const healed = 5 * time.Second
+
 // With the timing that ships.
 func TestVerifyOutcomesOutliveAnOutage(t *testing.T) {
 	t.Parallel()

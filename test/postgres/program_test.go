@@ -36,19 +36,19 @@ const (
 	setSlots    = "SCHED_SLOTS_CEILING"
 
 	// evictAfter is the shortened time to an eviction (see quick).
-	evictAfter = 1800 * time.Millisecond
+	evictAfter = 4 * time.Second
 	// leaderless is how long a fleet may take to elect a leader.
-	leaderless = 25 * time.Second
+	leaderless = 40 * time.Second
 	// soon is ample time for what should happen at once.
-	soon = 15 * time.Second
+	soon = time.Minute
 )
 
 // quick shortens what an eviction takes. Polls keep the timing that ships: what
 // heals has to heal with that.
 func quick() settings {
 	return settings{
-		"SCHED_HEARTBEAT_INTERVAL": "250ms",
-		"SCHED_FENCE_AFTER":        "1200ms",
+		"SCHED_HEARTBEAT_INTERVAL": "500ms",
+		"SCHED_FENCE_AFTER":        "3s",
 		"SCHED_EVICT_AFTER":        evictAfter.String(),
 	}
 }
@@ -127,7 +127,7 @@ func (p *program) cleanup(t *testing.T) {
 		p.signal(syscall.SIGTERM)
 		if !p.exitsWithin(soon) {
 			p.signal(syscall.SIGQUIT) // for its goroutines
-			if !p.exitsWithin(2 * time.Second) {
+			if !p.exitsWithin(10 * time.Second) {
 				p.kill()
 			}
 			t.Error("the program doesn't end after SIGTERM")

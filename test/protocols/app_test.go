@@ -39,7 +39,7 @@ const (
 	doHangOnce   = "hang once"   // in the first attempt; then in its own transaction
 	doDieOnce    = "die once"    // the app, by SIGKILL, in the first attempt; then in its own transaction
 	doEffect     = "effect"      // complete in the app's own transaction
-	doWork       = "work"        // for a second
+	doWork       = "work"        // for eight seconds
 )
 
 // attempt is one attempt as the app gets it.
@@ -82,7 +82,7 @@ func perform(ctx context.Context, db *pgxpool.Pool, a attempt) (json.RawMessage,
 	case a.do == doEffect, a.do == doHangOnce, a.do == doDieOnce:
 		return json.RawMessage("{}"), effect(ctx, db, a)
 	case a.do == doWork:
-		timer := time.NewTimer(time.Second)
+		timer := time.NewTimer(8 * time.Second)
 		defer timer.Stop()
 		<-timer.C
 	}

@@ -141,6 +141,7 @@ func TestDrainingWorkerIsLeftAlone(t *testing.T) {
 	require.Greater(t, one[int64](f, "SELECT state_version::bigint FROM sched.worker WHERE id = $1", worker), version)
 	f.awaitWeights("work", map[string]int{other.Worker(t, f.db): 64})
 	f.awaitTrue(fleettest.Soon, "it would still be woken", "SELECT NOT coalesce($1 = any(wake), false) FROM sched.queue WHERE name = 'work'", worker)
+	s.AwaitReadyz(t, http.StatusServiceUnavailable, fleettest.Soon) // it has heard of it
 	listener.drop()
 
 	claims := s.Metric(t, metricClaims)
@@ -219,7 +220,7 @@ func TestQuietWorkIsSpread(t *testing.T) {
 			f.awaitTrue(fleettest.Soon, "not assigned", "SELECT workers = 3 AND cardinality(wake) > 0 FROM sched.queue WHERE name = 'work'")
 			const tasks = 60
 			var counts map[string]int
-			fleettest.Eventually(t, fleettest.Soon, func() bool { // once all three know that they are assigned
+			fleettest.Eventually(t, 5*fleettest.Soon, func() bool { // once all three know that they are assigned
 				before := len(a.all())
 				for range tasks {
 					f.awaitStatus(f.enqueue("quick", queue("work")), "completed")

@@ -148,17 +148,17 @@ func TestCanaryRisesAndRollsBack(t *testing.T) {
 	c.feed()
 	// Latency and cpu of a shared machine are not what this test is about.
 	c.sched("canary", "start", "work", "--steps", "20,60,100", "--hold", "2s", "--max-p95", "1m", "--max-cpu-points", "100")
-	c.awaitTrue(40*time.Second, "it doesn't rise to the top", "SELECT state = 'full' AND percent = 100 FROM sched.canary WHERE queue = 'work'")
+	c.awaitTrue(2*fleettest.Soon, "it doesn't rise to the top", "SELECT state = 'full' AND percent = 100 FROM sched.canary WHERE queue = 'work'")
 	c.awaitTrue(fleettest.Soon, "a step isn't in the decisions", "SELECT count(*) >= 3 FROM sched.decision WHERE what = 'canary' AND subject = 'work' AND to_value <> ''")
 
 	// Again, and now it fails.
 	c.sched("canary", "start", "work", "--steps", "50,100", "--hold", "1m", "--max-p95", "1m", "--max-cpu-points", "100")
 	c.canaryFails.Store(true)
-	c.awaitTrue(40*time.Second, "it isn't rolled back", "SELECT state = 'rolled_back' AND percent = 0 FROM sched.canary WHERE queue = 'work'")
+	c.awaitTrue(2*fleettest.Soon, "it isn't rolled back", "SELECT state = 'rolled_back' AND percent = 0 FROM sched.canary WHERE queue = 'work'")
 	c.awaitTrue(fleettest.Soon, "the rollback isn't in the decisions", "SELECT EXISTS (SELECT FROM sched.decision WHERE what = 'canary' AND subject = 'work' AND (reason LIKE '%error%' OR reason LIKE '%fail%') AND signals <> '{}')")
 	c.stop()
 	c.awaitTrue(fleettest.Soon, "not drained", "SELECT NOT EXISTS (SELECT FROM sched.task WHERE status IN ('available', 'running'))")
-	settled := time.NewTimer(2 * time.Second)
+	settled := time.NewTimer(5 * time.Second)
 	defer settled.Stop()
 	<-settled.C
 	n := c.canary.count("load")

@@ -113,7 +113,8 @@ func TestMaxRunningMovesLive(t *testing.T) {
 	f.start(a, nil)
 	f.start(a, nil)
 	f.awaitLed()
-	f.enqueueMany("load", "tight", 400)
+	const tasks = 2000
+	f.enqueueMany("load", "tight", tasks)
 	fleettest.Throughout(t, 2*time.Second, func() bool { return a.count("load") == 0 }, func() string { return "0 means none" })
 	for _, limit := range []int{6, 2, 9, 0} {
 		f.sched("queues", "set", "tight", "--max-running", fmt.Sprint(limit))
@@ -124,5 +125,5 @@ func TestMaxRunningMovesLive(t *testing.T) {
 	}
 	f.exec("UPDATE sched.queue SET max_running = NULL WHERE name = 'tight'")
 	f.awaitDrained("load", time.Minute)
-	require.Equal(t, 400, a.count("load"), "nothing was interrupted")
+	require.Equal(t, tasks, a.count("load"), "nothing was interrupted")
 }

@@ -21,11 +21,22 @@ func (f *fleet) awaitPressure(queue, level string) {
 	f.awaitTrue(fleettest.Soon, "pressure of "+queue+" isn't "+level, "SELECT pressure = $2 FROM sched.queue WHERE name = $1", queue, level)
 }
 
+// stayFresh keeps what the leader computed from being too old to count, which it
+// is when a busy machine holds the leader up for five seconds.
+func (f *fleet) stayFresh() {
+	f.t.Helper()
+	f.exec(`
+		CREATE FUNCTION public.stay_fresh() RETURNS trigger LANGUAGE plpgsql AS
+			$$BEGIN NEW.computed_at := clock_timestamp() + interval '1 minute'; RETURN NEW; END$$;
+		CREATE TRIGGER stay_fresh BEFORE UPDATE ON sched.fleet FOR EACH ROW WHEN (NEW.computed_at IS NOT NULL) EXECUTE FUNCTION public.stay_fresh()`)
+}
+
 // dammed is a fleet that has nobody to run what is enqueued, until the dam is
 // opened: then a worker starts.
 func dammed(t *testing.T) (f *fleet, a *app, open func()) {
 	t.Helper()
 	f, a = newFleet(t), newApp(t, nil)
+	f.stayFresh()
 	f.startLeader()
 	f.set("max_pending", 200) // of the fleet
 	return f, a, func() { f.start(a, nil) }

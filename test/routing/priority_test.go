@@ -1,6 +1,8 @@
 package routing_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ func TestPriorityHoldsOverQueues(t *testing.T) {
 		}
 		return done
 	})
-	f.start(a, fleettest.Settings{fleettest.SetSlots: "1", fleettest.SetLabels: "zone=a"})
+	s := f.start(a, fleettest.Settings{fleettest.SetSlots: "1", fleettest.SetLabels: "zone=a"})
 	f.enqueue("blocks", queue("first"))
 	a.awaitInFlight(t, "first", 1)
 	priorities := make(map[int64]int)
@@ -35,6 +37,7 @@ func TestPriorityHoldsOverQueues(t *testing.T) {
 	}
 	// They all count as due before the next claim.
 	f.awaitTrue(fleettest.Soon, "not all available", "SELECT count(*) = 60 FROM sched.task WHERE kind = 'waits' AND status = 'available'")
+	f.awaitServed(s, list[string](f, "SELECT DISTINCT queue FROM sched.river_job WHERE kind = 'waits'"))
 	fleettest.Throughout(t, time.Second, func() bool { return a.count("") == 1 }, func() string { return "more than its slot" })
 	hold.open()
 	f.awaitDrained("waits", fleettest.Soon)
@@ -46,9 +49,21 @@ func TestPriorityHoldsOverQueues(t *testing.T) {
 	require.True(t, slices.IsSorted(order), "priorities in the order of their starts: %v", order)
 }
 
-// stream keeps at least ten tasks of priority 1 waiting in several queues, of
-// which one sidecar with one slot runs 20 a second, until stop says so or too many
-// have been enqueued. It tells whether stop did.
+// awaitServed waits until a sidecar knows that it serves these queues.
+func (f *fleet) awaitServed(s *fleettest.Sidecar, queues []string) {
+	f.t.Helper()
+	var status struct{ Queues []string }
+	fleettest.Eventually(f.t, fleettest.Soon, func() bool {
+		_, body := s.Get(f.t, "/status")
+		require.NoError(f.t, json.Unmarshal([]byte(body), &status), body)
+		return !slices.ContainsFunc(queues, func(name string) bool { return !slices.Contains(status.Queues, name) })
+	}, func() string { return fmt.Sprintf("it serves %v, not all of %v", status.Queues, queues) })
+}
+
+// stream keeps about forty tasks of priority 1 waiting in several queues, of which
+// one sidecar with one slot runs 20 a second, until stop says so or too many have
+// been enqueued. It tells whether stop did. Forty last for two seconds, in which
+// this process may not get to run.
 func (f *fleet) stream(most int, stop func() bool) bool {
 	f.t.Helper()
 	for n := 0; n < most; n += 10 {
@@ -56,7 +71,7 @@ func (f *fleet) stream(most int, stop func() bool) bool {
 			f.enqueueMany("urgent", name, 5)
 		}
 		fleettest.Eventually(f.t, fleettest.Soon, func() bool {
-			return stop() || one[int](f, "SELECT count(*)::int FROM sched.river_job WHERE kind = 'urgent' AND state = 'available'") < 15
+			return stop() || one[int](f, "SELECT count(*)::int FROM sched.river_job WHERE kind = 'urgent' AND state = 'available'") < 45
 		}, func() string { return "the stream stands still: " + f.dump() })
 		if stop() {
 			return true
@@ -80,7 +95,7 @@ func TestAgeingEndsStarvation(t *testing.T) {
 			})
 			f.start(a, fleettest.Settings{fleettest.SetSlots: "1"})
 			f.awaitLed()
-			f.enqueueMany("urgent", "one", 10)
+			f.enqueueMany("urgent", "one", 40)
 			patient := f.enqueue("patient", queue(where), priority(4))
 			started := func() bool { return a.ran(patient) }
 			require.False(t, f.stream(80, started), "without ageing a 1 always goes first")

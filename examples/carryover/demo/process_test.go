@@ -16,7 +16,7 @@ func launchChild(t *testing.T, log, mood string) *process {
 	p, err := launch(t.Context(), "child", log, []string{childEnv + "=" + mood}, os.Args[0])
 	require.NoError(t, err)
 	t.Cleanup(p.kill)
-	require.Eventually(t, func() bool { return strings.Contains(logOf(t, log), mood) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(logOf(t, log), mood) }, time.Minute, 5*time.Millisecond)
 	return p
 }
 
@@ -33,7 +33,7 @@ func TestAWillingProcessEndsByItself(t *testing.T) {
 	_, ended := p.ended()
 	require.False(t, ended)
 
-	p.stop(10 * time.Second)
+	p.stop(time.Minute)
 	how, ended := p.ended()
 	require.True(t, ended)
 	require.Equal(t, "exit status 0", how)
