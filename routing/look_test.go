@@ -70,10 +70,13 @@ func TestFleetIsWrittenWhenItChanged(t *testing.T) {
 		return l.texts(`select xmin::text from sched.fleet`)[0]
 	}
 	before := written()
-	require.Eventually(t, func() bool { return written() == written() }, patience, pause, "nothing changed")
-	before = written()
+	require.Eventually(t, func() bool {
+		last := before
+		before = written()
+		return before == last
+	}, patience, pause, "nothing changed")
 	l.worker("w-2", `{}`)
 	require.NotEqual(t, before, written())
 	before = written()
-	require.Eventually(t, func() bool { return written() != before }, patience, pause)
+	require.Eventually(t, func() bool { return written() != before }, patience, pause, "it is confirmed")
 }
