@@ -21,6 +21,8 @@ CREATE FUNCTION evil.char_length(text) RETURNS int LANGUAGE sql AS $$ SELECT evi
 CREATE FUNCTION evil.octet_length(text) RETURNS int LANGUAGE sql AS $$ SELECT evil.hijack()::int $$;
 CREATE FUNCTION evil.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql AS $$ SELECT evil.hijack() $$;
 CREATE FUNCTION evil.jsonb_build_object(VARIADIC "any") RETURNS jsonb LANGUAGE internal AS 'jsonb_build_array';
+CREATE FUNCTION evil.jsonb_object(text[]) RETURNS jsonb LANGUAGE sql AS $$ SELECT evil.hijack()::jsonb $$;
+CREATE FUNCTION evil.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT evil.hijack() $$;
 CREATE FUNCTION evil.cardinality(anyarray) RETURNS int LANGUAGE sql AS $$ SELECT evil.hijack()::int $$;
 CREATE FUNCTION evil.get_bit(bit, int) RETURNS int LANGUAGE sql AS $$ SELECT evil.hijack()::int $$;
 CREATE FUNCTION evil.eq(text, text) RETURNS bool LANGUAGE sql AS $$ SELECT evil.hijack()::bool $$;
@@ -29,6 +31,8 @@ CREATE OPERATOR evil.~ (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.eq);
 CREATE OPERATOR evil.!~ (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.eq);
 CREATE FUNCTION evil.eq(int, int) RETURNS bool LANGUAGE sql AS $$ SELECT evil.hijack()::bool $$;
 CREATE OPERATOR evil.= (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.eq);
+CREATE FUNCTION evil.le(int, int) RETURNS bool LANGUAGE sql AS $$ SELECT evil.hijack()::bool $$;
+CREATE OPERATOR evil.<= (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.le);
 CREATE FUNCTION evil.arrow(jsonb, text) RETURNS jsonb LANGUAGE sql AS $$ SELECT evil.hijack()::jsonb $$;
 CREATE OPERATOR evil.-> (LEFTARG = jsonb, RIGHTARG = text, FUNCTION = evil.arrow);
 CREATE FUNCTION evil.arrow2(jsonb, text) RETURNS text LANGUAGE sql AS $$ SELECT evil.hijack() $$;
@@ -40,6 +44,9 @@ CREATE TABLE evil.queue (name text);
 CREATE TABLE evil.setting (key text, value jsonb);
 CREATE DOMAIN evil.text AS pg_catalog.text CHECK (evil.hijack() IS NULL);
 CREATE DOMAIN evil.jsonb AS pg_catalog.jsonb CHECK (evil.hijack() IS NULL);
+CREATE DOMAIN evil.int2 AS pg_catalog.int2 CHECK (evil.hijack() IS NULL);
+CREATE TABLE evil.kind (kind pg_catalog.text);
+CREATE COLLATION evil."C" FROM "POSIX";
 CREATE DOMAIN evil.timestamptz AS pg_catalog.timestamptz CHECK (evil.hijack() IS NULL)`
 
 func TestHostileSearchPath(t *testing.T) {
@@ -55,6 +62,8 @@ func TestHostileSearchPath(t *testing.T) {
 
 	id := one[int64](t, conn, `SELECT sched.enqueue('mail', '{"a": 1}', 'q', 1, NULL, '{"gpu": "a"}', 'http', 'k', 3, '1 minute', 'b', '{"h": "v"}')`)
 	require.Equal(t, id, one[int64](t, conn, `SELECT sched.enqueue('mail', unique_key => 'k')`))
+	exec(t, pool, `SELECT sched.add_queue('busy', 'busy', '{}', 'any'); UPDATE sched.queue SET wake = '{}' WHERE name = 'busy'`)
+	exec(t, conn, `SELECT sched.enqueue('mail', '{"a": 1}', 'busy')`)
 	exec(t, conn, `SELECT sched.enqueue('mail', run_at => '2100-01-01')`)
 	exec(t, conn, `SELECT sched.enqueue_many('[{"kind": "mail", "unique_key": "k"}, {"kind": "mail", "timeout": "1 minute", "selector": {"a": "b"}}]')`)
 	refused(t, conn, "22023", "SELECT sched.enqueue('')")
