@@ -135,7 +135,7 @@ func TestAcceptedTaskHasADeadline(t *testing.T) {
 		return answer{status: http.StatusOK}
 	}
 	f.start(a, nil)
-	id := enqueue(t, f.db, "accepted", with("timeout", 700*time.Millisecond))
+	id := enqueue(t, f.db, "accepted", with("timeout", 5*time.Second))
 	awaitStatus(t, f.db, id, "completed", soon)
 	attempts := readAttempts(t, f.db, id)
 	require.Equal(t, []string{"retry", "completed"}, outcomes(attempts))
