@@ -25,7 +25,7 @@ func TestDeadline(t *testing.T) {
 	}
 	f.start(a, nil)
 
-	const timeout = 700 * time.Millisecond
+	const timeout = 3 * time.Second
 	again := enqueue(t, f.db, "slow", with("timeout", timeout))
 	last := enqueue(t, f.db, "slow", with("timeout", timeout), with("max_attempts", 1))
 	for _, id := range []int64{again, last} {
