@@ -41,6 +41,7 @@ FLEETS := ./test/... ./examples/...
 TEST_TIMEOUT ?= 20m
 TEST_FLAGS   ?=
 PKG          ?= ./...
+FUZZ_TIME    ?= 30s
 
 .PHONY: help
 help: ## List what can be done (this list)
@@ -170,6 +171,15 @@ dist:
 .PHONY: bench
 bench: ## Run every benchmark and print its figures (tens of minutes)
 	go run ./cmd/sched bench all
+
+.PHONY: fuzz
+fuzz: ## Fuzz whatever reads what others send, each for FUZZ_TIME (30s): a crasher becomes a seed in testdata
+	@git grep -l '^func Fuzz' -- '*_test.go' | while read -r file; do \
+		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' "$$file"); do \
+			echo "$$file $$name"; \
+			go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZ_TIME) </dev/null; \
+		done; \
+	done
 
 .PHONY: verify
 verify: need-postgres need-verify build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
