@@ -50,7 +50,9 @@ help: ## List what can be done (this list)
 .PHONY: demo
 demo: ## Close a month of 50,000 orders while half of the fleet is killed (KEEP=1 leaves it running)
 	@echo "compiling the demo (a minute or more the first time)"
-	CGO_ENABLED=0 go run -trimpath ./examples/carryover/demo $(if $(KEEP),--keep)
+	@mkdir -p $(TOOLS)
+	CGO_ENABLED=0 go build -trimpath -o $(TOOLS)/demo ./examples/carryover/demo
+	@exec $(TOOLS)/demo $(if $(KEEP),--keep)
 
 .PHONY: test
 test: need-cgo need-postgres ## Run all tests on a real Postgres, with the race detector where it sees something (PKG=./jobs TEST_FLAGS='-run Name')

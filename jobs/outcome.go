@@ -57,7 +57,7 @@ type Outcome struct {
 	// Output is stored with a completed task. Nil or valid JSON.
 	Output json.RawMessage
 
-	// Error says what went wrong, for Retry, Cancel and Discard.
+	// Error says what went wrong, for Retry, Cancel and Discard, or why it is handed back.
 	Error string
 
 	// Delay is how long a Snooze lasts, or overrides the retry policy for a

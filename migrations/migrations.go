@@ -105,7 +105,7 @@ func (s *session) down(ctx context.Context, version int64) error {
 		return fmt.Errorf("migrate down: %w", err)
 	}
 	if version > 0 {
-		return nil
+		return s.grantIfOwned(ctx)
 	}
 	if !s.opts.NoRoles {
 		if err := s.revoke(ctx); err != nil {

@@ -145,6 +145,20 @@ func (s *session) grant(ctx context.Context) error {
 	return nil
 }
 
+// grantIfOwned is grant where the owner role has the schema: what a migration that was
+// taken back has made again is this login's.
+func (s *session) grantIfOwned(ctx context.Context) error {
+	var owned bool
+	err := s.lock.QueryRow(ctx, "SELECT pg_get_userbyid(nspowner) = $1 FROM pg_namespace WHERE nspname = $2", s.opts.Roles.Owner, schemaName).Scan(&owned)
+	if err != nil {
+		return fmt.Errorf("read who has the schema: %w", err)
+	}
+	if s.opts.NoRoles || !owned {
+		return nil
+	}
+	return s.grant(ctx)
+}
+
 // producerFunctions are the functions of the SQL API that an application calls.
 func producerFunctions() []string {
 	return []string{"cancel", "complete", "contract_version", "enqueue", "enqueue_many", "pressure", "pressure_of_tasks", "retry"}

@@ -184,6 +184,20 @@ func enqueueAll(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// What the way back makes again belongs to whom everything belongs.
+func TestDowngradeKeepsOwnersAndGrants(t *testing.T) {
+	t.Parallel()
+	pool, roles := withRoles(t)
+	require.NoError(t, migrations.DownTo(t.Context(), pgtest.DSN(pool), lastRelease, migrations.Options{Roles: roles}))
+	require.Empty(t, all[string](t, pool, `SELECT oid::regprocedure::text FROM pg_proc
+		WHERE pronamespace = 'sched'::regnamespace AND proowner::regrole::text <> $1`, roles.Owner))
+	require.Empty(t, all[string](t, pool, `SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'sched'::regnamespace AND relowner::regrole::text <> $1`, roles.Owner))
+	id := one[int64](t, pool, "SELECT sched.enqueue('mail')")
+	conn := connect(t, pool, newRole(t, pool, "IN ROLE "+roles.Auditor))
+	require.NotEmpty(t, all[string](t, conn, "SELECT sched.explain($1)", id))
+}
+
 // The way back has the functions of the first release, to the letter.
 func TestDowngradeRestoresTheFirstRelease(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/sched-sidecar/sched/sql/dbq"
 )
@@ -110,11 +111,17 @@ func (r *Registry) Register(ctx context.Context, w Worker) error {
 		Labels: labels, Queues: w.Queues, Kinds: w.Kinds, Protocols: w.Protocols,
 		Slots: int32(w.Slots), Ceiling: int32(w.Ceiling),
 	})
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == codeNoPrivilege {
+		return fmt.Errorf("register worker %s: %w: this login role may not be a sidecar's: `GRANT sched_sidecar TO` it", w.ID, err)
+	}
 	if err != nil {
 		return fmt.Errorf("register worker %s: %w", w.ID, err)
 	}
 	return nil
 }
+
+const codeNoPrivilege = "42501"
 
 // moveTries bounds how often a move begins anew because somebody else moved the
 // registration meanwhile. There are no more moves than that.

@@ -95,7 +95,7 @@ func TestRunPassesConfigOn(t *testing.T) {
 	root := sidecarCommand([]string{"SCHED_APP_URL=http://app:1", "SCHED_LOG_FORMAT=json"}, func(ctx context.Context, cfg config.Sidecar, o app.Options) error {
 		got, opts = cfg, o
 		o.Logger.LogAttrs(ctx, slog.LevelDebug, "not shown")
-		o.Logger.LogAttrs(ctx, slog.LevelInfo, "ready")
+		o.Logger.LogAttrs(ctx, slog.LevelInfo, "ready", slog.Duration("after", 1500*time.Millisecond))
 
 		return nil
 	})
@@ -107,7 +107,7 @@ func TestRunPassesConfigOn(t *testing.T) {
 	require.Equal(t, 7, got.Slots.Ceiling)
 	require.NotEmpty(t, opts.Version)
 	require.Empty(t, res.stdout)
-	require.Regexp(t, `^\{"time":"[^"]+","level":"INFO","msg":"ready"\}\n$`, res.stderr)
+	require.Regexp(t, `^\{"time":"[^"]+","level":"INFO","msg":"ready","after":"1.5s"\}\n$`, res.stderr)
 }
 
 func TestRunFails(t *testing.T) {

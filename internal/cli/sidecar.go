@@ -19,7 +19,14 @@ type runFunc func(ctx context.Context, cfg config.Sidecar, opts app.Options) err
 
 // Sidecar runs the command line of sched-sidecar and returns the exit code.
 func Sidecar(p Process) int {
-	return p.execute(sidecarCommand(p.Environ, app.RunSidecar))
+	return p.execute(sidecarCommand(p.Environ, runProgram))
+}
+
+// runProgram runs the sidecar of this process. What net/http says by itself, of an app
+// that sends more than it announced for one, comes in the format of the log.
+func runProgram(ctx context.Context, cfg config.Sidecar, opts app.Options) error {
+	slog.SetDefault(opts.Logger)
+	return app.RunSidecar(ctx, cfg, opts)
 }
 
 func sidecarCommand(environ []string, run runFunc) *cobra.Command {
@@ -56,10 +63,19 @@ func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
+		opts.ReplaceAttr = durationsInWords
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 
 	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// durationsInWords writes a duration with its unit, as the text format does.
+func durationsInWords(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func configCheckCommand(environ []string) *cobra.Command {

@@ -21,7 +21,7 @@ var ErrNotRunning = errors.New("sched dev is not running here")
 func RunningDSN(ctx context.Context, dir string) (string, error) {
 	dsn := recordedDSN(dir)
 	if dsn == "" {
-		return "", fmt.Errorf("%w: it never ran with its data in %s; start it in this project, and without --ephemeral", ErrNotRunning, dir)
+		return "", fmt.Errorf("%w, or it is still starting for the first time: its data would be in %s; start it in this project, without --ephemeral, and wait for the line with its DSN", ErrNotRunning, dir)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dsnTimeout)
 	defer cancel()

@@ -56,7 +56,7 @@ func TestRunningDSN(t *testing.T) {
 	dir := t.TempDir()
 	_, err := RunningDSN(t.Context(), dir)
 	require.ErrorIs(t, err, ErrNotRunning)
-	require.ErrorContains(t, err, "it never ran")
+	require.ErrorContains(t, err, "it is still starting")
 
 	require.NoError(t, recordDSN(dir, "postgres://postgres:secret@127.0.0.1:1/postgres?sslmode=disable"))
 	require.Equal(t, 1, portOfDSN(recordedDSN(dir)))

@@ -425,6 +425,8 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, sent, now 
 	return x
 }
 
+const errAnswerLost = "the answer to its claim was lost: no app has seen it"
+
 // returnUnknownClaims hands back tasks that the database says we run but that no
 // execution knows of: the claim whose answer was lost got them. Runs under
 // claimMu, so nothing is being claimed meanwhile.
@@ -441,7 +443,7 @@ func (g *Governor) returnUnknownClaims(ctx context.Context) error {
 		if _, ok := known[leaseKey{row.ID, row.AttemptedAt.UnixMicro()}]; ok {
 			continue
 		}
-		result, err := g.settler.Settle(ctx, jobs.Settlement{TaskID: row.ID, Lease: lease, Outcome: jobs.Outcome{Kind: jobs.OutcomeHandBack}})
+		result, err := g.settler.Settle(ctx, jobs.Settlement{TaskID: row.ID, Lease: lease, Outcome: jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: errAnswerLost}})
 		if err != nil {
 			return err
 		}

@@ -185,7 +185,7 @@ func (g *Governor) start(x *execution, starter dispatch.Starter) {
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	if !g.owns(x.task.Lease.WorkerID) {
-		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack}) // this process was suspended since the claim
+		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: "the sidecar was suspended after the claim: no app has seen it"})
 		return
 	}
 	x.unwatch = context.AfterFunc(x.ctx, func() {

@@ -120,7 +120,7 @@ func (d *Dispatcher) end(a *attempt, cause error, after time.Duration) {
 	d.mu.Unlock()
 	if errors.Is(cause, dispatch.ErrDeadline) && !written {
 		// The app never had it: no session with room for its kind. That is no attempt.
-		a.done(jobs.Outcome{Kind: jobs.OutcomeHandBack})
+		a.done(jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: "no app had room for it before its deadline"})
 		return
 	}
 	a.done(dispatch.Interrupted(cause, after, "a result from the app"))
