@@ -166,9 +166,9 @@ func enqueueFigures(rates map[int][]map[string]float64, rounds int) []Figure {
 // What sched.enqueue reads of a queue's row for a plain task, and what a copy has
 // instead that reads none.
 const (
-	readsQueue  = "FROM sched.queue AS q\n        LEFT JOIN"
+	readsQueue  = "FROM sched.queue AS q\n        WHERE"
 	readsDirect = "AND q.direct"
-	readsNone   = "FROM (SELECT coalesce(enqueue.queue, 'default') AS name) AS q\n        LEFT JOIN"
+	readsNone   = "FROM (SELECT coalesce(enqueue.queue, 'default') AS name) AS q\n        WHERE"
 )
 
 // prepareEnqueue makes the queue, and a copy of sched.enqueue that doesn't look at it.
