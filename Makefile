@@ -183,6 +183,10 @@ fuzz: ## Fuzz whatever reads what others send, each for FUZZ_TIME (30s): a crash
 		done; \
 	done
 
+.PHONY: bench-peers
+bench-peers: ## Drain by graphile-worker and pg-boss beside River and sched (needs node and npm)
+	go run ./cmd/sched bench peers
+
 .PHONY: verify
 verify: need-postgres need-verify build ## Hold every figure of docs/verify.md to its bound; fails when one falls short
 	go test -tags verify -run Verify -count 1 -timeout 120m ./...

@@ -40,7 +40,7 @@ func startChild(ctx context.Context, name string, command, env []string) (*child
 	// Its own end is ours to see to, so that it is asked before it is killed.
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	c.cmd.Dir = os.TempDir() // no stray configuration file
-	c.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "TMPDIR=" + os.TempDir()}, env...)
+	c.cmd.Env = childEnv(env)
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	endWithParent(c.cmd)
 	stdin, err := c.cmd.StdinPipe() // its end tells our own children that we are gone
@@ -68,6 +68,11 @@ func startChild(ctx context.Context, name string, command, env []string) (*child
 		err = context.Cause(ctx)
 	}
 	return nil, errors.Join(err, c.stop())
+}
+
+// childEnv is env and what a program needs to run.
+func childEnv(env []string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "TMPDIR=" + os.TempDir()}, env...)
 }
 
 // stop ends the process, in order if it lets itself be asked. Its exit status is

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // crew is the processes that drain a backlog.
@@ -28,8 +29,18 @@ type contender struct {
 	stale   bool                                                     // its table is not analysed once it is filled
 	tasks   int                                                      // in the backlog; 0: as configured
 	counted string                                                   // which of its tasks are the backlog, as a condition; empty: all
+	open    string                                                   // which of them have no outcome yet; empty: as River's columns say
+	state   string                                                   // a task's state, as an expression; empty: the column state
 	prepare func(ctx context.Context, db *database, tasks int) error // migrated and filled
 	start   func(ctx context.Context, db *database, set sidecarOptions) (*crew, error)
+	ledger  func(ctx context.Context, db *database, c *crew) (ledger, error) // of a drain that is over; nil: from River's columns
+}
+
+// ledger is what became of a backlog.
+type ledger struct {
+	completed int
+	again     int       // attempted more than once
+	first     time.Time // claim, by the database's clock
 }
 
 // fill brings a fresh database into the state that a drain starts from.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -54,12 +55,12 @@ func (r *Runner) drainRound(ctx context.Context, c contender, while func(context
 	if err := <-beside; err != nil {
 		return result, err
 	}
-	running = false
-	if err := crew.stop(); err != nil {
+	begin, err := drainBegin(ctx, db, c, crew, tasks)
+	if err != nil {
 		return result, err
 	}
-	begin, err := drainBegin(ctx, db, c, tasks)
-	if err != nil {
+	running = false
+	if err := crew.stop(); err != nil {
 		return result, err
 	}
 	result.tasks, result.seconds = float64(tasks), end.Sub(begin).Seconds()
@@ -96,7 +97,7 @@ func (d *drained) spent(before, after meter, crew *crew) {
 // others wait beside the backlog it asks for what runs, which an index finds: a
 // task that is to run again by then makes a round that [drainBegin] refuses.
 func awaitDrained(ctx context.Context, db *database, c contender, crew *crew, tasks int) (time.Time, error) {
-	unfinished := "state <> 'completed'"
+	unfinished := cmp.Or(c.open, "state <> 'completed'")
 	if c.counted != "" {
 		unfinished = "state = 'running' and " + c.counted
 	}
@@ -118,16 +119,16 @@ func awaitDrained(ctx context.Context, db *database, c contender, crew *crew, ta
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return time.Time{}, fmt.Errorf("%w; the tasks are %s; the %s said:\n%s", err, states(db, c.table), crew.client.name, crew.client.output.tail())
+	return time.Time{}, fmt.Errorf("%w; the tasks are %s; the %s said:\n%s", err, states(db, c), crew.client.name, crew.client.output.tail())
 }
 
 // states tells how many tasks are in which state, for an error's text.
-func states(db *database, table string) string {
+func states(db *database, c contender) string {
 	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
 	var text string
-	err := db.pool.QueryRow(ctx, "select coalesce(string_agg(n || ' ' || state, ', '), 'none') from (select state, count(*) as n from "+table+
-		" group by state order by state) as s").Scan(&text)
+	err := db.pool.QueryRow(ctx, "select coalesce(string_agg(n || ' ' || state, ', '), 'none') from (select "+cmp.Or(c.state, "state")+
+		" as state, count(*) as n from "+c.table+" group by 1 order by 1) as s").Scan(&text)
 	if err != nil {
 		return "unknown (" + err.Error() + ")"
 	}
@@ -136,21 +137,28 @@ func states(db *database, table string) string {
 
 // drainBegin is when the first task was claimed, by this process's clock. It
 // refuses a round that had more to do than each task once.
-func drainBegin(ctx context.Context, db *database, c contender, tasks int) (time.Time, error) {
+func drainBegin(ctx context.Context, db *database, c contender, crew *crew, tasks int) (time.Time, error) {
+	read := c.ledger
+	if read == nil {
+		read = c.readLedger
+	}
+	l, err := read(ctx, db, crew)
+	if err != nil {
+		return l.first, fmt.Errorf("reading the first claim: %w", err)
+	}
+	if l.completed != tasks || l.again > 0 {
+		return l.first, fmt.Errorf("%d tasks became %d, and %d of them were attempted more than once", tasks, l.completed, l.again)
+	}
+	offset, err := db.clockOffset(ctx)
+	return l.first.Add(-offset), err
+}
+
+// readLedger reads a table of River's.
+func (c contender) readLedger(ctx context.Context, db *database, _ *crew) (l ledger, err error) {
 	query := "select count(*) filter (where state = 'completed'), count(*) filter (where attempt <> 1), coalesce(min(attempted_at), 'epoch') from " + c.table
 	if c.counted != "" {
 		query += " where " + c.counted
 	}
-	var completed, again int
-	var first time.Time
-	err := db.pool.QueryRow(ctx, query).
-		Scan(&completed, &again, &first)
-	if err != nil {
-		return first, fmt.Errorf("reading the first claim: %w", err)
-	}
-	if completed != tasks || again > 0 {
-		return first, fmt.Errorf("%d tasks became %d, and %d of them were attempted more than once", tasks, completed, again)
-	}
-	offset, err := db.clockOffset(ctx)
-	return first.Add(-offset), err
+	err = db.pool.QueryRow(ctx, query).Scan(&l.completed, &l.again, &l.first)
+	return l, err
 }

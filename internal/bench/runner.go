@@ -29,6 +29,7 @@ type Config struct {
 	Elastic  ElasticConfig
 	See      SeeConfig
 	Audit    AuditConfig
+	Peers    PeersConfig
 }
 
 // DefaultConfig is what docs/performance.md was measured with.
@@ -76,11 +77,12 @@ const (
 	Elastic  Scenario = "elastic"
 	See      Scenario = "see"
 	Audit    Scenario = "audit"
+	Peers    Scenario = "peers"
 )
 
 // Scenarios lists all of them.
 func Scenarios() []Scenario {
-	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic, See, Audit}
+	return []Scenario{Idle, Drain, Latency, Governor, Enqueue, Routing, Timers, Backlog, Elastic, See, Audit, Peers}
 }
 
 // Runner measures on one server.
@@ -136,6 +138,8 @@ func (r *Runner) scenario(ctx context.Context, scenario Scenario) error {
 		return r.see(ctx)
 	case Audit:
 		return r.audit(ctx)
+	case Peers:
+		return r.peers(ctx)
 	}
 	return fmt.Errorf("no such scenario")
 }

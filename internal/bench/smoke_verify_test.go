@@ -4,6 +4,8 @@ package bench_test
 
 import (
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,4 +79,25 @@ func TestVerifyRoutingFigures(t *testing.T) {
 	require.Less(t, figures["routing.least_loaded.spread"].Value, 1.0)
 	require.Less(t, figures["routing.round_robin.spread"].Value, 2.0)
 	require.GreaterOrEqual(t, figures["routing.wake.lost_delay_ms"].Value, 0.0)
+}
+
+func TestVerifyPeersFigures(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " isn't installed (Debian: apt-get install nodejs npm)")
+		}
+	}
+	version, err := exec.CommandContext(t.Context(), "node", "-p", "parseInt(process.versions.node)").Output()
+	require.NoError(t, err)
+	if major, err := strconv.Atoi(strings.TrimSpace(string(version))); err != nil || major < 20 {
+		t.Skipf("node is version %s, pg-boss needs 20", version)
+	}
+	figures := smoke(t, bench.Peers)
+	for _, side := range []string{"river", "sched", "graphile_worker", "pg_boss"} {
+		require.Positive(t, figures["peers."+side+".tasks_per_s"].Value, side)
+	}
+	for _, side := range []string{"sched", "graphile_worker", "pg_boss"} {
+		require.Positive(t, figures["peers."+side+".vs_river"].Value, side)
+	}
 }

@@ -55,7 +55,11 @@ func benchCommand(environ []string) *cobra.Command {
 		benchScenario("audit", "Each audit on an archive of millions of tasks", func(cmd *cobra.Command, o *benchOptions) {
 			cmd.Flags().IntVar(&o.Audit.Rows, "rows", o.Audit.Rows, "archived tasks")
 		}, bench.Audit),
-		benchScenario("all", "All of them", addDrainFlags, bench.Scenarios()...),
+		benchScenario("peers", "Drain a backlog by graphile-worker and pg-boss, against River in the same rounds", addBacklogSize, bench.Peers),
+		benchScenario("all", "All of them", func(cmd *cobra.Command, o *benchOptions) {
+			addDrainFlags(cmd, o)
+			o.Peers.Optional = true
+		}, bench.Scenarios()...),
 	)
 	cmd.AddCommand(benchWorker(bench.WorkerApp), benchWorker(bench.WorkerSession), benchWorker(bench.WorkerRiver), benchWorker(bench.WorkerFleet), benchSidecar(environ)) // hidden
 	cmd.Long = `Measures, and holds what has a bound to it: exit code 1 when a figure falls short.
@@ -68,6 +72,10 @@ sched_bench_* are made there and dropped again.`
 
 func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
 	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, grpc, exec")
+	addBacklogSize(cmd, o)
+}
+
+func addBacklogSize(cmd *cobra.Command, o *benchOptions) {
 	cmd.Flags().IntVar(&o.Drain.Tasks, "tasks", o.Drain.Tasks, "tasks in the backlog that is drained")
 	cmd.Flags().IntVar(&o.Drain.Slots, "slots", o.Drain.Slots, "tasks that the sidecar runs at once")
 }

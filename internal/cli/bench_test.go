@@ -17,7 +17,7 @@ func TestBenchUsage(t *testing.T) {
 		args []string
 		want string // the whole of standard error
 	}{
-		{"nothing", []string{"bench"}, "sched: bench: needs a command: drain, latency, governor, idle, enqueue, routing, timers, backlog, elastic, see, audit, all\n"},
+		{"nothing", []string{"bench"}, "sched: bench: needs a command: drain, latency, governor, idle, enqueue, routing, timers, backlog, elastic, see, audit, peers, all\n"},
 		{"a near command", []string{"bench", "drains"}, "sched: bench: there is no command \"drains\"; did you mean drain?\n"},
 		{"a protocol that isn't spoken", []string{"bench", "drain", "--protocol=smtp"}, "sched: --protocol \"smtp\": use http, grpc, exec\n"},
 		{"too many rounds", []string{"bench", "all", "--rounds=1000"}, "sched: 1000 rounds are out of range 1..100\n"},
