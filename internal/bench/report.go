@@ -16,6 +16,7 @@ type Report struct {
 	notes   io.Writer
 	json    bool
 	figures []Figure
+	machine string // what was measured on
 	started time.Time
 }
 
@@ -27,12 +28,22 @@ func NewReport(out, notes io.Writer, asJSON bool) *Report {
 // limit is one condition of a run: a bound in force, a setting, the machine.
 type limit struct{ name, value string }
 
+// machineLimits are the conditions that all scenarios have in common; a chart shows
+// the first of them.
+const (
+	machineLimits = "machine"
+	machineShown  = 6
+)
+
 // limits prints the conditions of a scenario: beside the table on the same
 // output, but not among JSON lines.
 func (r *Report) limits(scenario string, list []limit) error {
 	parts := make([]string, len(list))
 	for i, l := range list {
 		parts[i] = l.name + " " + l.value
+	}
+	if scenario == machineLimits {
+		r.machine = strings.Join(parts[:min(len(parts), machineShown)], ", ")
 	}
 	w := r.out
 	if r.json {

@@ -154,7 +154,7 @@ func (r *Runner) machine(ctx context.Context) error {
 	if r.server.embedded == nil {
 		where = "given by --dsn"
 	}
-	return r.report.limits("machine", append([]limit{
+	return r.report.limits(machineLimits, append([]limit{
 		{"cores", strconv.Itoa(runtime.NumCPU())},
 		{"load average", loadAverage()},
 		{"system", runtime.GOOS + "/" + runtime.GOARCH},

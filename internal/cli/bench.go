@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ type benchOptions struct {
 	json    bool
 	sidecar string
 	before  string
+	svg     string
 }
 
 func benchCommand(environ []string) *cobra.Command {
@@ -120,6 +122,7 @@ func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOption
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
 	cmd.Flags().IntVar(&o.Rounds, "rounds", o.Rounds, "rounds, of which the medians count")
 	cmd.Flags().StringVar(&o.sidecar, "sidecar", "", "sched-sidecar to measure (default: the one beside this program, or this build)")
+	cmd.Flags().StringVar(&o.svg, "svg", "", "draw the figures into this file, too")
 	addFlags(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Validate(); err != nil {
@@ -128,9 +131,15 @@ func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOption
 		if err := o.findPrograms(); err != nil {
 			return err
 		}
+		if dir := filepath.Dir(o.svg); !isDir(dir) {
+			return &usageError{fmt.Errorf("--svg: there is no directory %s", dir)}
+		}
 		o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 		report := bench.NewReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json)
 		if err := bench.Run(cmd.Context(), o.Config, report, scenarios...); err != nil {
+			return err
+		}
+		if err := drawFigures(report, o.svg, cmd.CommandPath()); err != nil {
 			return err
 		}
 
@@ -138,6 +147,19 @@ func benchScenario(use, short string, addFlags func(*cobra.Command, *benchOption
 	}
 
 	return cmd
+}
+
+// drawFigures writes the chart of a run, if one is asked for.
+func drawFigures(report *bench.Report, path, title string) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := report.WriteSVG(&b, title); err != nil {
+		return err
+	}
+
+	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
 // findPrograms says what the processes of a run are started with. Without a
@@ -195,6 +217,12 @@ func isFile(path string) bool {
 	info, err := os.Stat(path)
 
 	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+
+	return err == nil && info.IsDir()
 }
 
 // benchWorker is a process of a run, started by this program itself.

@@ -212,7 +212,7 @@ func TestSVG(t *testing.T) {
 	}
 	var b strings.Builder
 	require.NoError(t, WriteSVG(&b, "a < b", results))
-	lines := 0
+	curves := 0
 	decoder := xml.NewDecoder(strings.NewReader(b.String()))
 	for {
 		token, err := decoder.Token()
@@ -221,10 +221,10 @@ func TestSVG(t *testing.T) {
 		}
 		require.NoError(t, err)
 		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "polyline" {
-			lines++
+			curves++
 		}
 	}
-	require.Equal(t, 1+3*len(results), lines)
+	require.Equal(t, len(results)+1+3*len(results), curves, "the legend's, demand once, slots, backlog and wait of each")
 	require.NotContains(t, b.String(), "NaN")
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/sched-sidecar/sched/internal/svg"
 )
 
 const (
@@ -33,40 +35,38 @@ func panels() []panel {
 	}
 }
 
-func color(p Policy) string {
+func color(p Policy) svg.Color {
 	switch p {
 	case Elastic:
-		return "#1f77b4"
+		return svg.Blue
 	case Reactive:
-		return "#ff7f0e"
+		return svg.Orange
 	case FixedMin:
-		return "#7f7f7f"
+		return svg.Gray
 	case FixedMax:
-		return "#2ca02c"
+		return svg.Green
 	}
-	return "#000"
+	return svg.Red
 }
 
 // WriteSVG draws demand, slots, backlog and waits of all policies over time.
 func WriteSVG(w io.Writer, title string, results []Result) error {
-	var b strings.Builder
 	all := panels()
-	height := svgTop + len(all)*(svgPanel+svgGap) + 10
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`+"\n", svgWidth, height)
-	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#fff"/><text x="%d" y="20" font-size="15">%s</text>`+"\n", svgLeft, escape(title))
+	d := svg.New(svgWidth, svgTop+len(all)*(svgPanel+svgGap)+10, title)
+	d.Text(svgLeft, 20, svg.Title, title)
 	for i, r := range results {
-		x := svgLeft + i*130
-		fmt.Fprintf(&b, `<path d="M%d 38h24" stroke="%s" stroke-width="2"/><text x="%d" y="42">%s</text>`+"\n", x, color(r.Policy), x+30, escape(string(r.Policy)))
+		x := float64(svgLeft + i*130)
+		d.Curve(color(r.Policy), svg.Point{X: x, Y: 38}, svg.Point{X: x + 24, Y: 38})
+		d.Text(x+30, 42, svg.Plain, string(r.Policy))
 	}
 	for i, p := range all {
-		p.draw(&b, svgTop+i*(svgPanel+svgGap), results)
+		p.draw(d, float64(svgTop+i*(svgPanel+svgGap)), results)
 	}
-	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
+	_, err := d.WriteTo(w)
 	return err
 }
 
-func (p panel) draw(b *strings.Builder, top int, results []Result) {
+func (p panel) draw(d *svg.Drawing, top float64, results []Result) {
 	most, length := 0.0, 1
 	for _, r := range results {
 		for _, point := range r.Points {
@@ -77,29 +77,28 @@ func (p panel) draw(b *strings.Builder, top int, results []Result) {
 	if most == 0 {
 		most = 1
 	}
-	plotTop, plotHeight, plotWidth := top+svgTitle, svgPanel-svgTitle, svgWidth-svgLeft-svgRight
-	fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", svgLeft, top+14, escape(p.title))
+	const height, width = float64(svgPanel - svgTitle), float64(svgWidth - svgLeft - svgRight)
+	plotTop := top + svgTitle
+	d.Text(svgLeft, top+14, svg.Bold, p.title)
 	for i := range 3 {
 		part := float64(i) / 2
-		y := float64(plotTop) + float64(plotHeight)*(1-part)
-		fmt.Fprintf(b, `<path d="M%d %.1fh%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			svgLeft, y, plotWidth, svgLeft-6, y+4, escape(p.show(most*part)))
+		y := plotTop + height*(1-part)
+		d.Grid(svgLeft, y, svgLeft+width, y)
+		d.Text(svgLeft-6, y+4, svg.End, p.show(most*part))
 	}
 	for i := range 5 {
-		x := svgLeft + plotWidth*i/4
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" fill="#555">%s</text>`+"\n", x, plotTop+plotHeight+14, time.Duration(length*i/4)*time.Second)
+		d.Text(svgLeft+width*float64(i)/4, plotTop+height+14, svg.Styles(svg.Middle, svg.Quiet), (time.Duration(length*i/4) * time.Second).String())
 	}
 	drawn := results
 	if strings.HasPrefix(p.title, "demand") {
 		drawn = results[:min(1, len(results))] // the same for all
 	}
 	for _, r := range drawn {
-		fmt.Fprintf(b, `<polyline fill="none" stroke="%s" stroke-width="1.5" points="`, color(r.Policy))
-		for _, point := range r.Points {
-			fmt.Fprintf(b, "%.1f,%.1f ", float64(svgLeft)+float64(plotWidth)*float64(point.Second)/float64(length),
-				float64(plotTop)+float64(plotHeight)*(1-p.value(point)/most))
+		points := make([]svg.Point, len(r.Points))
+		for i, point := range r.Points {
+			points[i] = svg.Point{X: svgLeft + width*float64(point.Second)/float64(length), Y: plotTop + height*(1-p.value(point)/most)}
 		}
-		b.WriteString(`"/>` + "\n")
+		d.Curve(color(r.Policy), points...)
 	}
 }
 
@@ -111,8 +110,4 @@ func number(v float64) string {
 		return fmt.Sprintf("%.3gk", v/1e3)
 	}
 	return fmt.Sprintf("%.4g", v)
-}
-
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }
