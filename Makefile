@@ -10,12 +10,22 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION       := v0.12.0
 SQLC_VERSION          := v1.31.1
 GOVULNCHECK_VERSION   := v1.9.0
+BUF_VERSION           := v1.75.0
+
+# protoc-gen-go is part of the module that its files import, so that go.mod pins it.
+PROTOC_GEN_GO_VERSION      := $(shell awk '$$1 == "google.golang.org/protobuf" { print $$2 }' go.mod)
+PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 
 TOOLS         := $(CURDIR)/.tools
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 GOFUMPT       := $(TOOLS)/gofumpt-$(GOFUMPT_VERSION)/gofumpt
 SQLC          := $(TOOLS)/sqlc-$(SQLC_VERSION)/sqlc
 GOVULNCHECK   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+BUF           := $(TOOLS)/buf-$(BUF_VERSION)/buf
+
+PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION)/protoc-gen-go
+PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION)/protoc-gen-go-grpc
+PROTOGEN           := PATH="$(dir $(PROTOC_GEN_GO)):$(dir $(PROTOC_GEN_GO_GRPC)):$$PATH" go run ./internal/protogen
 
 MODULE  := github.com/sched-sidecar/sched
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -110,7 +120,7 @@ need-verify:
 	$(APT_GET) install -y -qq --no-install-recommends $$missing
 
 .PHONY: check
-check: check-format lint vet vuln check-sqlc check-tidy ## Check format, lint, vet, vulnerabilities, generated SQL code and go.mod
+check: check-format lint vet vuln check-sqlc check-proto check-tidy ## Check format, lint, vet, vulnerabilities, generated code and go.mod
 
 .PHONY: check-format
 check-format: $(GOFUMPT)
@@ -145,13 +155,28 @@ vuln: $(GOVULNCHECK)
 check-sqlc: $(SQLC)
 	$(SQLC) diff
 
+# buf takes minutes to build, so that it lints where it is there: in .tools (make lint-proto) or on the PATH.
+.PHONY: check-proto
+check-proto: $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
+	@$(PROTOGEN) -check
+	@buf='$(BUF)'; [ -x "$$buf" ] || buf=$$(command -v buf) || buf=; \
+	if [ -n "$$buf" ]; then "$$buf" lint; else echo "make: proto files compiled and their Go code checked, but not linted: buf isn't here ('make lint-proto' builds it)"; fi
+
+.PHONY: lint-proto
+lint-proto: $(BUF) ## Lint the proto files with buf (builds it first, which takes minutes)
+	$(BUF) lint
+
 .PHONY: check-tidy
 check-tidy:
 	go mod tidy -diff
 	cd $(RIVER_UI) && go mod tidy -diff
 
+.PHONY: proto
+proto: $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Write the Go code of the proto files
+	$(PROTOGEN)
+
 .PHONY: generate
-generate: $(SQLC) ## Write what is generated: the schema's dump, SQL code from it, docs/config.md
+generate: proto $(SQLC) ## Write what is generated: Go code of the proto files, the schema's dump, SQL code from it, docs/config.md
 	go run ./internal/schemadump -o sql/schema.sql
 	$(SQLC) generate
 	go generate ./...
@@ -195,7 +220,7 @@ verify: need-postgres need-verify build ## Hold every figure of docs/verify.md t
 	./bin/sched bench all
 
 .PHONY: tools
-tools: $(GOLANGCI_LINT) $(GOFUMPT) $(SQLC) $(GOVULNCHECK) ## Build the pinned tools into ./.tools (check and generate do it when needed)
+tools: $(GOLANGCI_LINT) $(GOFUMPT) $(SQLC) $(GOVULNCHECK) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## Build the pinned tools into ./.tools (check and generate do it when needed)
 
 $(GOLANGCI_LINT):
 	$(call install-tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION))
@@ -208,6 +233,15 @@ $(SQLC):
 
 $(GOVULNCHECK):
 	$(call install-tool,govulncheck,golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION))
+
+$(BUF):
+	$(call install-tool,buf,github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION))
+
+$(PROTOC_GEN_GO):
+	$(call install-tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION))
+
+$(PROTOC_GEN_GO_GRPC):
+	$(call install-tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION))
 
 # The tools are pure Go, and none of the flags that a user set for this module is for them. Older versions go.
 define install-tool

@@ -3,6 +3,7 @@ module github.com/sched-sidecar/sched
 go 1.26.0
 
 require (
+	github.com/bufbuild/protocompile v0.14.1
 	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
 	github.com/fergusstrange/embedded-postgres v1.34.0
