@@ -10,25 +10,25 @@
 -- red, with SC429) and whom the task wakes (see sched.wake_queue).
 -- Lock order: an advisory lock on a queue's first use, then the new row. Waits only for another open transaction that
 -- enqueues the same unique key, because whether it commits decides the answer. Never waits for a task's row.
--- Bounds: a plain task of a busy queue is one statement. Otherwise, in sched.enqueue_with_care, one look at settings, kind and queue, one
--- more at a kind that has defaults and at a queue that is derived, one insert, one NOTIFY at most (equal ones of a transaction are
--- merged); with a unique key at most 10 rounds of look and insert. No exception block, hence no subtransaction, once the queue is known.
+-- Bounds: a plain task of a busy queue is one statement. Otherwise one look at settings, kind and queue, one more at a kind that has
+-- defaults and at a queue that is derived, one insert, one NOTIFY at most (equal ones of a transaction are merged); with a unique key at
+-- most 10 rounds of look and insert. No exception block, hence no subtransaction, once the queue is known.
 -- +goose StatementBegin
-CREATE FUNCTION sched.enqueue_with_care(
+CREATE OR REPLACE FUNCTION sched.enqueue(
     kind text,
-    args jsonb,
-    queue text,
-    priority integer,
-    run_at timestamptz,
-    selector jsonb,
-    protocol text,
-    unique_key text,
-    max_attempts integer,
-    timeout interval,
-    batch text,
-    headers jsonb
+    args jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    selector jsonb DEFAULT NULL,
+    protocol text DEFAULT NULL,
+    unique_key text DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    batch text DEFAULT NULL,
+    headers jsonb DEFAULT NULL
 ) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -43,14 +43,39 @@ DECLARE
     preset     record;
     task_id    bigint;
 BEGIN
+    -- A plain task of a queue that is known and open and whose workers look for tasks by themselves: while a fleet is busy nearly all
+    -- are. Anything else, and all that is wrong, adds nothing here and goes on below. Each operator, each column and each subquery costs
+    -- a measurable part of it: hence the column direct, the subscript, the object made of an array, and a limit that the setting can't be below.
+    IF coalesce(unique_key, protocol, batch) IS NULL AND run_at IS NULL AND coalesce(selector, headers) IS NULL AND timeout IS NULL
+        AND max_attempts IS NULL
+    THEN
+        INSERT INTO sched.river_job (kind, args, queue, priority, metadata)
+        SELECT
+            enqueue.kind, enqueue.args, q.name,
+            -- NULL outside of 1 to 4; a cast could fail before the conditions are looked at.
+            ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)],
+            jsonb_build_object('sched:by', jsonb_object(ARRAY['user', session_user::text, 'app', current_setting('application_name')]))
+        FROM sched.queue AS q
+        WHERE q.name = coalesce(enqueue.queue, 'default')
+            AND q.direct
+            AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
+            AND char_length(enqueue.kind) <= 127 AND enqueue.kind COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
+            AND ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)] IS NOT NULL
+            AND octet_length(enqueue.args::text) <= 8192
+        RETURNING id INTO task_id;
+        IF task_id IS NOT NULL THEN
+            RETURN task_id;
+        END IF;
+    END IF;
+
     SELECT
         coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
         coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
-        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue_with_care.kind)
+        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
     INTO notify, max_bytes, has_preset;
     IF has_preset THEN
         SELECT k.queue, k.priority, k.selector, k.protocol, k.max_attempts, k.timeout INTO preset
-        FROM sched.kind AS k WHERE k.kind = enqueue_with_care.kind;
+        FROM sched.kind AS k WHERE k.kind = enqueue.kind;
         queue := coalesce(queue, preset.queue);
         priority := coalesce(priority, preset.priority);
         selector := coalesce(selector, preset.selector);
@@ -76,7 +101,7 @@ BEGIN
             task := sched.admit('sched.enqueue', task);
         END IF;
         INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, state, scheduled_at, metadata)
-        VALUES (enqueue_with_care.kind, enqueue_with_care.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at, task.metadata)
+        VALUES (enqueue.kind, enqueue.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at, task.metadata)
         RETURNING id INTO task_id;
     ELSE
         FOR round IN 1..10 LOOP
@@ -95,7 +120,7 @@ BEGIN
             INSERT INTO sched.river_job (
                 kind, args, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, unique_states)
             VALUES (
-                enqueue_with_care.kind, enqueue_with_care.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at,
+                enqueue.kind, enqueue.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at,
                 task.metadata, task.unique_key, B'11110001')
             ON CONFLICT (unique_key)
                 WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL
@@ -125,64 +150,6 @@ BEGIN
         PERFORM pg_notify('sched.due', ceil(extract(epoch FROM run_at) * 1000)::bigint::text);
     END IF;
     RETURN task_id;
-END;
-$$;
--- +goose StatementEnd
-REVOKE ALL ON FUNCTION sched.enqueue_with_care(text, jsonb, text, integer, timestamptz, jsonb, text, text, integer, interval, text, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION sched.enqueue_with_care(text, jsonb, text, integer, timestamptz, jsonb, text, text, integer, interval, text, jsonb) IS 'Internal: what sched.enqueue does for all but the plain task of a busy queue.';
-
--- To set a search path for a call costs more than the checks of what is enqueued. So this function has none, as the only one of those that
--- run with their owner's rights: every operator, function and type in it must name its schema, or whoever calls it could have them mean
--- something else.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION sched.enqueue(
-    kind text,
-    args jsonb DEFAULT '{}',
-    queue text DEFAULT NULL,
-    priority integer DEFAULT NULL,
-    run_at timestamptz DEFAULT NULL,
-    selector jsonb DEFAULT NULL,
-    protocol text DEFAULT NULL,
-    unique_key text DEFAULT NULL,
-    max_attempts integer DEFAULT NULL,
-    timeout interval DEFAULT NULL,
-    batch text DEFAULT NULL,
-    headers jsonb DEFAULT NULL
-) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-AS $$
-#variable_conflict use_column
-DECLARE
-    task_id bigint;
-BEGIN
-    -- A plain task of a queue that is known and open and whose workers look for tasks by themselves: while a fleet is busy nearly all
-    -- are. Anything else, and all that is wrong, adds nothing here. Each operator, each column and each subquery costs
-    -- a measurable part of it: hence the column direct, the subscript, the object made of an array, and a limit that the setting can't be below.
-    IF coalesce(unique_key, protocol, batch) IS NULL AND run_at IS NULL AND coalesce(selector, headers) IS NULL AND timeout IS NULL
-        AND max_attempts IS NULL
-    THEN
-        INSERT INTO sched.river_job (kind, args, queue, priority, metadata)
-        SELECT
-            enqueue.kind, enqueue.args, q.name,
-            -- NULL outside of 1 to 4; a cast could fail before the conditions are looked at.
-            ('{1, 2, 3, 4}'::pg_catalog.int2[])[coalesce(enqueue.priority, 1)],
-            pg_catalog.jsonb_build_object('sched:by', pg_catalog.jsonb_object(
-                ARRAY['user', session_user::pg_catalog.text, 'app', pg_catalog.current_setting('application_name')]))
-        FROM sched.queue AS q
-        WHERE q.name OPERATOR(pg_catalog.=) coalesce(enqueue.queue, 'default')
-            AND q.direct
-            AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind OPERATOR(pg_catalog.=) enqueue.kind)
-            AND pg_catalog.char_length(enqueue.kind) OPERATOR(pg_catalog.<=) 127
-            AND enqueue.kind COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
-            AND ('{1, 2, 3, 4}'::pg_catalog.int2[])[coalesce(enqueue.priority, 1)] IS NOT NULL
-            AND pg_catalog.octet_length(enqueue.args::pg_catalog.text) OPERATOR(pg_catalog.<=) 8192
-        RETURNING id INTO task_id;
-        IF task_id IS NOT NULL THEN
-            RETURN task_id;
-        END IF;
-    END IF;
-    RETURN sched.enqueue_with_care(
-        kind, args, queue, priority, run_at, selector, protocol, unique_key, max_attempts, timeout, batch, headers);
 END;
 $$;
 -- +goose StatementEnd
@@ -494,4 +461,3 @@ END;
 $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.enqueue(text, jsonb, text, integer, timestamptz, jsonb, text, text, integer, interval, text, jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one.';
-DROP FUNCTION sched.enqueue_with_care(text, jsonb, text, integer, timestamptz, jsonb, text, text, integer, interval, text, jsonb);

@@ -81,11 +81,46 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION sched.count_waiting(text, integer, integer, integer) IS 'For the leader: tasks available and due per queue, each counted up to its max_pending, within a budget of rows.';
 
-REVOKE ALL ON FUNCTION sched.queue_reconfigured(), sched.count_waiting(text, integer, integer, integer) FROM PUBLIC;
+-- sched.look_at_tasks(probe): for the leader, each second. Whether a task is available, and in how many milliseconds the next one is due that
+-- is scheduled or will be retried: 0 for now, an hour for none or one far off.
+-- Without a probe nothing is read, and there is taken to be something.
+-- Lock order: locks nothing.
+-- Bounds: the first entry of two indexes that is no dead row's, whatever the statistics say: the orders asked for are theirs.
+-- +goose StatementBegin
+CREATE FUNCTION sched.look_at_tasks(probe boolean, OUT waiting boolean, OUT next_due_ms double precision) RETURNS SETOF record
+LANGUAGE plpgsql STABLE ROWS 1
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+AS $$
+DECLARE
+    due timestamptz;
+BEGIN
+    IF NOT probe THEN
+        waiting := true;
+        next_due_ms := 0;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    PERFORM FROM sched.river_job AS j WHERE j.state = 'available' ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT 1;
+    waiting := FOUND;
+    SELECT j.scheduled_at INTO due FROM sched.river_job AS j
+    WHERE j.state IN ('retryable', 'scheduled') ORDER BY j.scheduled_at, j.id LIMIT 1;
+    next_due_ms := CASE
+        WHEN due <= clock_timestamp() THEN 0
+        WHEN isfinite(due) THEN least(extract(EPOCH FROM due - clock_timestamp()) * 1000, 3600000)
+        ELSE 3600000
+    END;
+    RETURN NEXT;
+END;
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION sched.look_at_tasks(boolean) IS 'For the leader: whether a task is available, and how soon the next one is due.';
+
+REVOKE ALL ON FUNCTION sched.queue_reconfigured(), sched.count_waiting(text, integer, integer, integer), sched.look_at_tasks(boolean) FROM PUBLIC;
 
 -- +goose Down
 
 DROP TRIGGER queue_reconfigured ON sched.queue;
 DROP FUNCTION sched.queue_reconfigured();
 DROP FUNCTION sched.count_waiting(text, integer, integer, integer);
+DROP FUNCTION sched.look_at_tasks(boolean);
 ALTER TABLE sched.queue DROP COLUMN config_xid;

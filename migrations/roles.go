@@ -153,7 +153,11 @@ func (s *session) grantIfOwned(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read who has the schema: %w", err)
 	}
-	if s.opts.NoRoles || !owned {
+	missing, err := s.missingRoles(ctx)
+	if err != nil {
+		return err
+	}
+	if s.opts.NoRoles || !owned || len(missing) > 0 {
 		return nil
 	}
 	return s.grant(ctx)

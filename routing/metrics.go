@@ -52,7 +52,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		topologyVersion:  gauge("topology_version", "Version of the newest topology. By the leader; 0 at the others."),
 		assignments:      gauge("assignments", "Rows of sched.assignment. By the leader; 0 at the others."),
 		workersAtAll:     gauge("fleet_slots", "Sum of the slots of all live workers. By the leader; 0 at the others."),
-		desiredWorkers:   absentGauge{vec("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it. By the leader, each 5 s; absent at the others, so that no autoscaler takes a lost leader for an idle fleet.")},
+		desiredWorkers:   absentGauge{vec("fleet_desired_workers", "Workers that the fleet should have, as sched.fleet_demand has it. By the leader, each 10 s; absent at the others, so that no autoscaler takes a lost leader for an idle fleet.")},
 		queuePressure:    vec("queue_pressure", "Pressure of the 50 queues with the most waiting tasks: 0 green, 1 yellow, 2 red. By the leader; absent at the others.", "queue"),
 		queuePending:     vec("queue_pending", "Tasks available and due in the 50 queues with the most of them, counted up to max_pending. By the leader; absent at the others.", "queue"),
 		workers:          vec("fleet_workers", "Live workers by health: good, strained, overloaded. By the leader; absent at the others.", "health"),

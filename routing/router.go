@@ -29,8 +29,8 @@ const (
 	oldestEvery = 5
 	sweepEvery  = 60 // turns
 	sweepMax    = 20_000
-	// fleetEvery is how old the fleet's row may get. After five seconds nobody leads by it.
-	fleetEvery = 1500 * time.Millisecond
+	// unprobedFor is for how long a look asks no more whether tasks wait, once that took too long.
+	unprobedFor = 30 * time.Second
 )
 
 // Router is the leader's part of routing: each turn it decides who serves which
@@ -60,8 +60,7 @@ type Router struct {
 	orphans     []assignmentRow
 	pressure    Pressure // of the fleet
 
-	written   dbq.RoutingFleetPutParams
-	writtenAt time.Time
+	unprobed time.Time // since when it isn't asked whether tasks wait
 
 	present  Topology // as it is
 	topology Topology // as it was written last
@@ -116,9 +115,20 @@ func (l *Look) Drop(workerID string) {
 	l.workers = slices.DeleteFunc(l.workers, func(row dbq.RoutingWorkersRow) bool { return row.ID == workerID })
 }
 
-// Look reads who lives, and what there is to do.
+// Look reads who lives, and what there is to do. Where the latter takes long, there is
+// taken to be something, for a while.
 func (r *Router) Look(ctx context.Context) (*Look, error) {
-	row, err := r.q.RoutingLook(ctx, dbq.RoutingLookParams{Keys: settingKeys(), Since: cmp.Or(r.horizon, "0")})
+	probe := time.Since(r.unprobed) > unprobedFor
+	var row dbq.RoutingLookRow
+	read := func(ctx context.Context) (err error) {
+		row, err = r.q.RoutingLook(ctx, dbq.RoutingLookParams{Keys: settingKeys(), Since: cmp.Or(r.horizon, "0"), Probe: probe})
+		return err
+	}
+	err := within(ctx, partTimeout, read)
+	if err != nil && probe && ctx.Err() == nil {
+		probe, r.unprobed = false, time.Now()
+		err = within(ctx, partTimeout, read)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the fleet: %w", err)
 	}
@@ -326,8 +336,7 @@ func (r *Router) readQueues(ctx context.Context, since string, now time.Time) er
 	return nil
 }
 
-// putFleet writes the fleet's row, which also says that somebody leads: when it changed,
-// and often enough for that.
+// putFleet writes the fleet's row, which also says that somebody leads.
 func (r *Router) putFleet(ctx context.Context) error {
 	waiting := 0
 	for _, q := range r.queues {
@@ -343,24 +352,18 @@ func (r *Router) putFleet(ctx context.Context) error {
 			Signals: map[string]any{"pending": signals.Pending, "max_pending": signals.MaxPending, "load": signals.Load},
 		})
 	}
-	row := dbq.RoutingFleetPutParams{
+	err := r.q.RoutingFleetPut(ctx, dbq.RoutingFleetPutParams{
 		Pressure: r.pressure.Level().String(), PressureReason: pgtype.Text{String: reason, Valid: reason != ""}, Pending: int32(signals.Pending),
 		Load: float32(signals.Load), Workers: int32(len(r.fleet.members)),
 		Slots:   int32(r.fleet.total(func(m *Member) int { return m.Slots })),
 		Running: int32(r.fleet.total(func(m *Member) int { return m.Running })), TopologyVersion: r.version,
 		Leader: pgtype.Text{String: r.who(), Valid: true}, PoliciesChanged: r.told || r.turned, TopologySeen: r.seen,
-	}
-	r.metrics.fleet(r.pressure.Level(), signals)
-	if row == r.written && time.Since(r.writtenAt) < fleetEvery {
-		return nil
-	}
-	at := time.Now()
-	if err := r.q.RoutingFleetPut(ctx, row); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("write the fleet: %w", err)
 	}
 	r.turned, r.seen = false, 0
-	row.PoliciesChanged, row.TopologySeen = false, 0
-	r.written, r.writtenAt = row, at
+	r.metrics.fleet(r.pressure.Level(), signals)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (r *Router) snapshot(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("write the topology: %w", err)
 	}
-	r.topology, r.version, r.taken, r.told = next, version, now, true
+	r.topology, r.version, r.taken, r.seen, r.told = next, version, now, 0, true
 	return nil
 }
 

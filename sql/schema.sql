@@ -1194,13 +1194,23 @@ CREATE OR REPLACE FUNCTION sched.enqueue(kind text, args jsonb DEFAULT '{}'::jso
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 #variable_conflict use_column
 DECLARE
-    task_id bigint;
+    task       sched.new_task;
+    notify     boolean;
+    max_bytes  integer;
+    has_preset boolean;  -- the kind has a row
+    known      text;     -- name of the queue, if it has a row
+    admission  text;
+    pressure   text;
+    wake       text[];
+    preset     record;
+    task_id    bigint;
 BEGIN
     -- A plain task of a queue that is known and open and whose workers look for tasks by themselves: while a fleet is busy nearly all
-    -- are. Anything else, and all that is wrong, adds nothing here. Each operator, each column and each subquery costs
+    -- are. Anything else, and all that is wrong, adds nothing here and goes on below. Each operator, each column and each subquery costs
     -- a measurable part of it: hence the column direct, the subscript, the object made of an array, and a limit that the setting can't be below.
     IF coalesce(unique_key, protocol, batch) IS NULL AND run_at IS NULL AND coalesce(selector, headers) IS NULL AND timeout IS NULL
         AND max_attempts IS NULL
@@ -1209,24 +1219,103 @@ BEGIN
         SELECT
             enqueue.kind, enqueue.args, q.name,
             -- NULL outside of 1 to 4; a cast could fail before the conditions are looked at.
-            ('{1, 2, 3, 4}'::pg_catalog.int2[])[coalesce(enqueue.priority, 1)],
-            pg_catalog.jsonb_build_object('sched:by', pg_catalog.jsonb_object(
-                ARRAY['user', session_user::pg_catalog.text, 'app', pg_catalog.current_setting('application_name')]))
+            ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)],
+            jsonb_build_object('sched:by', jsonb_object(ARRAY['user', session_user::text, 'app', current_setting('application_name')]))
         FROM sched.queue AS q
-        WHERE q.name OPERATOR(pg_catalog.=) coalesce(enqueue.queue, 'default')
+        WHERE q.name = coalesce(enqueue.queue, 'default')
             AND q.direct
-            AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind OPERATOR(pg_catalog.=) enqueue.kind)
-            AND pg_catalog.char_length(enqueue.kind) OPERATOR(pg_catalog.<=) 127
-            AND enqueue.kind COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
-            AND ('{1, 2, 3, 4}'::pg_catalog.int2[])[coalesce(enqueue.priority, 1)] IS NOT NULL
-            AND pg_catalog.octet_length(enqueue.args::pg_catalog.text) OPERATOR(pg_catalog.<=) 8192
+            AND NOT EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
+            AND char_length(enqueue.kind) <= 127 AND enqueue.kind COLLATE "C" ~ '^[A-Za-z0-9_][A-Za-z0-9_\-\[\]<>/.\u00b7:+]*$'
+            AND ('{1, 2, 3, 4}'::smallint[])[coalesce(enqueue.priority, 1)] IS NOT NULL
+            AND octet_length(enqueue.args::text) <= 8192
         RETURNING id INTO task_id;
         IF task_id IS NOT NULL THEN
             RETURN task_id;
         END IF;
     END IF;
-    RETURN sched.enqueue_with_care(
+
+    SELECT
+        coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
+        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
+        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue.kind)
+    INTO notify, max_bytes, has_preset;
+    IF has_preset THEN
+        SELECT k.queue, k.priority, k.selector, k.protocol, k.max_attempts, k.timeout INTO preset
+        FROM sched.kind AS k WHERE k.kind = enqueue.kind;
+        queue := coalesce(queue, preset.queue);
+        priority := coalesce(priority, preset.priority);
+        selector := coalesce(selector, preset.selector);
+        protocol := coalesce(protocol, preset.protocol);
+        max_attempts := coalesce(max_attempts, preset.max_attempts);
+        timeout := coalesce(timeout, preset.timeout);
+    END IF;
+    task := sched.new_task(
         kind, args, queue, priority, run_at, selector, protocol, unique_key, max_attempts, timeout, batch, headers);
+    IF task.fault IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'sched.enqueue: ' || task.fault[1], HINT = task.fault[2];
+    END IF;
+    IF octet_length(args::text) > max_bytes THEN
+        RAISE EXCEPTION USING
+            ERRCODE = '54000',
+            MESSAGE = format('sched.enqueue: args has %s bytes of JSON text; at most %s are allowed', octet_length(args::text), max_bytes),
+            HINT = 'store the data elsewhere and pass a reference, or raise the setting max_args_bytes in sched.setting';
+    END IF;
+    SELECT q.name, q.admission, q.pressure, q.wake INTO known, admission, pressure, wake FROM sched.queue AS q WHERE q.name = task.queue;
+
+    IF task.unique_key IS NULL THEN
+        IF pressure <> 'green' AND admission <> 'accept' THEN
+            task := sched.admit('sched.enqueue', task);
+        END IF;
+        INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, state, scheduled_at, metadata)
+        VALUES (enqueue.kind, enqueue.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at, task.metadata)
+        RETURNING id INTO task_id;
+    ELSE
+        FOR round IN 1..10 LOOP
+            -- Looking first spares the insert's wait for a transaction that is completing the task with this key.
+            SELECT j.id INTO task_id
+            FROM sched.river_job AS j
+            WHERE j.unique_key = task.unique_key AND j.unique_states IS NOT NULL
+                AND sched.river_job_state_in_bitmask(j.unique_states, j.state);
+            IF FOUND THEN
+                RETURN task_id;
+            END IF;
+            -- The door is for what is new.
+            IF round = 1 AND pressure <> 'green' AND admission <> 'accept' THEN
+                task := sched.admit('sched.enqueue', task);
+            END IF;
+            INSERT INTO sched.river_job (
+                kind, args, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, unique_states)
+            VALUES (
+                enqueue.kind, enqueue.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at,
+                task.metadata, task.unique_key, B'11110001')
+            ON CONFLICT (unique_key)
+                WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL
+                    AND sched.river_job_state_in_bitmask(unique_states, state)
+                DO NOTHING
+            RETURNING id INTO task_id;
+            EXIT WHEN FOUND;
+        END LOOP;
+        IF task_id IS NULL THEN
+            RAISE EXCEPTION USING
+                ERRCODE = '40001',
+                MESSAGE = format('sched.enqueue: tasks with unique_key %L keep coming and going', unique_key),
+                HINT = 'run the transaction again';
+        END IF;
+    END IF;
+
+    IF known IS NULL THEN
+        PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
+    END IF;
+    IF notify AND task.state = 'available' THEN
+        IF wake IS NULL OR wake <> '{}' THEN
+            PERFORM sched.notify_insert(task.queue, wake, task_id);
+        END IF;
+    ELSIF notify AND run_at < clock_timestamp() + interval '2 seconds' THEN
+        -- The time asked for: one that pressure gave is left to the leader, which looks each second. A NOTIFY for each task is the
+        -- last thing that a database under pressure needs.
+        PERFORM pg_notify('sched.due', ceil(extract(epoch FROM run_at) * 1000)::bigint::text);
+    END IF;
+    RETURN task_id;
 END;
 $function$;
 
@@ -1411,109 +1500,6 @@ BEGIN
         WHERE d.next < clock_timestamp() + interval '2 seconds';
     END IF;
     RETURN QUERY SELECT u.id FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.ord;
-END;
-$function$;
-
-CREATE OR REPLACE FUNCTION sched.enqueue_with_care(kind text, args jsonb, queue text, priority integer, run_at timestamp with time zone, selector jsonb, protocol text, unique_key text, max_attempts integer, timeout interval, batch text, headers jsonb)
- RETURNS bigint
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-#variable_conflict use_column
-DECLARE
-    task       sched.new_task;
-    notify     boolean;
-    max_bytes  integer;
-    has_preset boolean;  -- the kind has a row
-    known      text;     -- name of the queue, if it has a row
-    admission  text;
-    pressure   text;
-    wake       text[];
-    preset     record;
-    task_id    bigint;
-BEGIN
-    SELECT
-        coalesce((SELECT s.value::boolean FROM sched.setting AS s WHERE s.key = 'notify'), true),
-        coalesce((SELECT s.value::integer FROM sched.setting AS s WHERE s.key = 'max_args_bytes'), 1048576),
-        EXISTS (SELECT FROM sched.kind AS k WHERE k.kind = enqueue_with_care.kind)
-    INTO notify, max_bytes, has_preset;
-    IF has_preset THEN
-        SELECT k.queue, k.priority, k.selector, k.protocol, k.max_attempts, k.timeout INTO preset
-        FROM sched.kind AS k WHERE k.kind = enqueue_with_care.kind;
-        queue := coalesce(queue, preset.queue);
-        priority := coalesce(priority, preset.priority);
-        selector := coalesce(selector, preset.selector);
-        protocol := coalesce(protocol, preset.protocol);
-        max_attempts := coalesce(max_attempts, preset.max_attempts);
-        timeout := coalesce(timeout, preset.timeout);
-    END IF;
-    task := sched.new_task(
-        kind, args, queue, priority, run_at, selector, protocol, unique_key, max_attempts, timeout, batch, headers);
-    IF task.fault IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'sched.enqueue: ' || task.fault[1], HINT = task.fault[2];
-    END IF;
-    IF octet_length(args::text) > max_bytes THEN
-        RAISE EXCEPTION USING
-            ERRCODE = '54000',
-            MESSAGE = format('sched.enqueue: args has %s bytes of JSON text; at most %s are allowed', octet_length(args::text), max_bytes),
-            HINT = 'store the data elsewhere and pass a reference, or raise the setting max_args_bytes in sched.setting';
-    END IF;
-    SELECT q.name, q.admission, q.pressure, q.wake INTO known, admission, pressure, wake FROM sched.queue AS q WHERE q.name = task.queue;
-
-    IF task.unique_key IS NULL THEN
-        IF pressure <> 'green' AND admission <> 'accept' THEN
-            task := sched.admit('sched.enqueue', task);
-        END IF;
-        INSERT INTO sched.river_job (kind, args, queue, priority, max_attempts, state, scheduled_at, metadata)
-        VALUES (enqueue_with_care.kind, enqueue_with_care.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at, task.metadata)
-        RETURNING id INTO task_id;
-    ELSE
-        FOR round IN 1..10 LOOP
-            -- Looking first spares the insert's wait for a transaction that is completing the task with this key.
-            SELECT j.id INTO task_id
-            FROM sched.river_job AS j
-            WHERE j.unique_key = task.unique_key AND j.unique_states IS NOT NULL
-                AND sched.river_job_state_in_bitmask(j.unique_states, j.state);
-            IF FOUND THEN
-                RETURN task_id;
-            END IF;
-            -- The door is for what is new.
-            IF round = 1 AND pressure <> 'green' AND admission <> 'accept' THEN
-                task := sched.admit('sched.enqueue', task);
-            END IF;
-            INSERT INTO sched.river_job (
-                kind, args, queue, priority, max_attempts, state, scheduled_at, metadata, unique_key, unique_states)
-            VALUES (
-                enqueue_with_care.kind, enqueue_with_care.args, task.queue, task.priority, task.max_attempts, task.state, task.scheduled_at,
-                task.metadata, task.unique_key, B'11110001')
-            ON CONFLICT (unique_key)
-                WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL
-                    AND sched.river_job_state_in_bitmask(unique_states, state)
-                DO NOTHING
-            RETURNING id INTO task_id;
-            EXIT WHEN FOUND;
-        END LOOP;
-        IF task_id IS NULL THEN
-            RAISE EXCEPTION USING
-                ERRCODE = '40001',
-                MESSAGE = format('sched.enqueue: tasks with unique_key %L keep coming and going', unique_key),
-                HINT = 'run the transaction again';
-        END IF;
-    END IF;
-
-    IF known IS NULL THEN
-        PERFORM sched.add_queue(task.queue, task.base, task.selector, task.protocol);
-    END IF;
-    IF notify AND task.state = 'available' THEN
-        IF wake IS NULL OR wake <> '{}' THEN
-            PERFORM sched.notify_insert(task.queue, wake, task_id);
-        END IF;
-    ELSIF notify AND run_at < clock_timestamp() + interval '2 seconds' THEN
-        -- The time asked for: one that pressure gave is left to the leader, which looks each second. A NOTIFY for each task is the
-        -- last thing that a database under pressure needs.
-        PERFORM pg_notify('sched.due', ceil(extract(epoch FROM run_at) * 1000)::bigint::text);
-    END IF;
-    RETURN task_id;
 END;
 $function$;
 
@@ -2087,6 +2073,37 @@ AS $function$
 BEGIN
     PERFORM FROM sched.flow AS f WHERE f.scope = 'queue' AND f.name = NEW.name FOR NO KEY UPDATE;
     RETURN NULL;
+END;
+$function$;
+
+CREATE OR REPLACE FUNCTION sched.look_at_tasks(probe boolean, OUT waiting boolean, OUT next_due_ms double precision)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+ STABLE ROWS 1
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+DECLARE
+    due timestamptz;
+BEGIN
+    IF NOT probe THEN
+        waiting := true;
+        next_due_ms := 0;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    PERFORM FROM sched.river_job AS j WHERE j.state = 'available' ORDER BY j.queue, j.priority, j.scheduled_at, j.id LIMIT 1;
+    waiting := FOUND;
+    SELECT j.scheduled_at INTO due FROM sched.river_job AS j
+    WHERE j.state IN ('retryable', 'scheduled') ORDER BY j.scheduled_at, j.id LIMIT 1;
+    next_due_ms := CASE
+        WHEN due <= clock_timestamp() THEN 0
+        WHEN isfinite(due) THEN least(extract(EPOCH FROM due - clock_timestamp()) * 1000, 3600000)
+        ELSE 3600000
+    END;
+    RETURN NEXT;
 END;
 $function$;
 
@@ -3971,7 +3988,6 @@ COMMENT ON FUNCTION sched.drain_worker(text) IS 'Asks a worker to take nothing m
 COMMENT ON FUNCTION sched.enqueue_alike(jsonb) IS 'Internal: adds the tasks of enqueue_many if they differ in their args alone; NULL, and nothing done, if they don''t or if any is to be refused.';
 COMMENT ON FUNCTION sched.enqueue_many_mixed(jsonb) IS 'Internal: enqueue_many of tasks that differ in more than their args, and of those that are refused or delayed.';
 COMMENT ON FUNCTION sched.enqueue_many(jsonb) IS 'Adds many tasks in the caller''s transaction, all or none, and returns their ids in the order given. tasks is an array of objects with the names of sched.enqueue''s arguments; what one leaves out is its kind''s default, else the global one. Fastest where they differ in their args alone. SC429 if one of their queues rejects tasks now.';
-COMMENT ON FUNCTION sched.enqueue_with_care(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Internal: what sched.enqueue does for all but the plain task of a busy queue.';
 COMMENT ON FUNCTION sched.enqueue(text,jsonb,text,integer,timestamp with time zone,jsonb,text,text,integer,interval,text,jsonb) IS 'Adds one task in the caller''s transaction and returns its id; with a unique_key that an unfinished task of this kind has, returns that task''s id. What is left out or NULL is the kind''s default in sched.kind, else the global one. Under pressure it follows the admission of the queue: SC429 if that rejects.';
 COMMENT ON FUNCTION sched.explain_attempts(bigint) IS 'Internal: the attempts of a task that have ended, one a line.';
 COMMENT ON FUNCTION sched.explain_canary(bigint,text) IS 'Internal: which side of a canary a task is on.';
@@ -3988,6 +4004,7 @@ COMMENT ON FUNCTION sched.explain_workers(text,text,jsonb,text) IS 'Internal: th
 COMMENT ON FUNCTION sched.explain(bigint) IS 'Why a task waits or what became of it, in words, a statement a line. SC404 if there is no such task.';
 COMMENT ON FUNCTION sched.insert_many(jsonb,sched.new_task[]) IS 'Internal: inserts the tasks of enqueue_many and returns their ids in order.';
 COMMENT ON FUNCTION sched.limit_moved() IS 'Trigger of sched.queue: the commit of another max_running waits for the claim that is under way by the old one.';
+COMMENT ON FUNCTION sched.look_at_tasks(boolean) IS 'For the leader: whether a task is available, and how soon the next one is due.';
 COMMENT ON FUNCTION sched.mark_schedule(text,text,text,timestamp with time zone,timestamp with time zone,text,text) IS 'Internal: by the leader: when a schedule is due next, why it waits, or what is wrong with it.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb) IS 'Internal: as it was before kinds had defaults; for calls that were under way then.';
 COMMENT ON FUNCTION sched.new_task_of(jsonb,sched.kind) IS 'Internal: checks one element of enqueue_many''s array and derives its row, with the defaults of its kind.';

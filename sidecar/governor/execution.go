@@ -180,12 +180,14 @@ func (g *Governor) trace(x *execution) {
 	x.ctx = x.spans.Context(x.ctx)
 }
 
+const errSuspended = "the sidecar was suspended after the claim: no app has seen it"
+
 // start is run for a dispatcher that needs no goroutine for each task.
 func (g *Governor) start(x *execution, starter dispatch.Starter) {
 	g.tally.begin(x.started)
 	g.metrics.observeStart(x)
 	if !g.owns(x.task.Lease.WorkerID) {
-		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: "the sidecar was suspended after the claim: no app has seen it"})
+		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: errSuspended})
 		return
 	}
 	x.unwatch = context.AfterFunc(x.ctx, func() {
@@ -287,7 +289,7 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 		}
 	}()
 	if !g.owns(x.task.Lease.WorkerID) {
-		return jobs.Outcome{Kind: jobs.OutcomeHandBack} // this process was suspended since the claim
+		return jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: errSuspended}
 	}
 	ctx := x.ctx
 	if !x.task.Deadline.IsZero() {

@@ -365,6 +365,7 @@ func (g *Governor) SetSlots(n int) error {
 	if g.slots.setLimit(n) && g.startedOnce.Load() {
 		g.pilot.wake()
 	}
+	signal(g.poller.stirred)
 	return nil
 }
 
@@ -384,10 +385,14 @@ func (g *Governor) ceiling() int { return g.slots.most(g.config.Ceiling) }
 func (g *Governor) Note(d routing.Decision) { g.decisions.Note(d) }
 
 // Hold stops claims for a named reason until it is released. Running tasks go on.
-func (g *Governor) Hold(reason string) { g.holds.put(reason) }
+func (g *Governor) Hold(reason string) {
+	g.holds.put(reason)
+	signal(g.poller.stirred)
+}
 
 // Release lifts a hold. Claims go on at once when it was the last one.
 func (g *Governor) Release(reason string) {
+	defer signal(g.poller.stirred)
 	if g.holds.lift(reason) && g.startedOnce.Load() {
 		g.pilot.wake()
 	}

@@ -111,7 +111,7 @@ func (r *loadRow) renewed() {
 // publish writes the load whenever it changed, until ctx ends.
 func (g *Governor) publish(ctx context.Context) error {
 	var fullSince time.Time
-	for tick := publishTick; g.restUntilClaim(ctx, tick); {
+	for tick := publishTick; g.restUntilStirred(ctx, tick); {
 		now := time.Now()
 		busy := g.poller.observe(now, g.sharers)
 		if tick = publishTick; g.poller.quiet() && g.running.count() == 0 && !g.row.unwritten() {
@@ -132,9 +132,9 @@ func (g *Governor) publish(ctx context.Context) error {
 	return nil
 }
 
-// restUntilClaim waits for a tick, or less of a long one if tasks are claimed. It reports
-// false when ctx ended.
-func (g *Governor) restUntilClaim(ctx context.Context, tick time.Duration) bool {
+// restUntilStirred waits for a tick, or less of a long one if tasks are claimed, or holds
+// or slots change. It reports false when ctx ended.
+func (g *Governor) restUntilStirred(ctx context.Context, tick time.Duration) bool {
 	if tick < publishRest {
 		return sleep(ctx, tick)
 	}
@@ -144,9 +144,10 @@ func (g *Governor) restUntilClaim(ctx context.Context, tick time.Duration) bool 
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-	case <-g.poller.claimed:
+		return true
+	case <-g.poller.stirred:
+		return sleep(ctx, publishTick) // a task that is short is over by then
 	}
-	return true
 }
 
 func (g *Governor) publishOnce(ctx context.Context, now time.Time, load routing.Load) {

@@ -82,7 +82,7 @@ func (m *metrics) count(registerer prometheus.Registerer) {
 	m.skipped = counterOf("kinds_skipped_total", "Times the app turned out to lack a kind.")
 	m.pauses = counterOf("kind_pauses_total", "Times this sidecar's app asked for a pause of a kind, by Retry-After.")
 	m.policyReads = counterOf("policy_reads_total", "Times the policy (queues, assignments, limits) was read: on news, and now and then.")
-	m.enqueued = counterOf("tasks_enqueued_total", "Tasks enqueued in the whole fleet, as this sidecar, leading, saw by the ids given out: those of transactions that rolled back are among them. Read each five seconds.")
+	m.enqueued = counterOf("tasks_enqueued_total", "Tasks enqueued in the whole fleet, as this sidecar, leading, saw by the ids given out: those of transactions that rolled back are among them. Read each second.")
 	m.limited = countersOf("claims_limited_total", "Claims that a limit left without some tasks: tokens, rate, max_running, or busy (another sidecar was taking from the limit).",
 		"by", limitedTokens, whyRate, whyMaxRunning, whyBusy)
 	m.rescued = countersOf("tasks_rescued_total", "Tasks taken away from dead workers by this sidecar, leading, by their status after it.", "status", "available", "discarded", "cancelled")

@@ -57,13 +57,13 @@ type poller struct {
 	told      bool
 	toldUntil time.Time
 	news      chan struct{} // capacity 1: it should poll
-	claimed   chan struct{} // capacity 1: tasks were claimed
+	stirred   chan struct{} // capacity 1: the row may have to say something else
 }
 
 func newPoller() *poller {
 	return &poller{
 		epoch: time.Now().Add(-meterEpoch), meters: map[string]*meter{}, polled: map[string]struct{}{},
-		news: make(chan struct{}, 1), claimed: make(chan struct{}, 1),
+		news: make(chan struct{}, 1), stirred: make(chan struct{}, 1),
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *poller) count(now time.Time, queue string, n int) {
 	m.advance(step)
 	m.counts[m.step%meterSteps] += n
 	m.sum += n
-	signal(p.claimed)
+	signal(p.stirred)
 }
 
 // quiet reports whether nothing was claimed of late.

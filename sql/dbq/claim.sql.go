@@ -162,7 +162,7 @@ WITH head AS MATERIALIZED (
 ),
 
 picked AS MATERIALIZED (
-    SELECT candidate.tid
+    SELECT candidate.id
     FROM (
         SELECT head.queue, step.priority
         FROM head
@@ -175,7 +175,7 @@ picked AS MATERIALIZED (
             head.queue
     ) AS turn
     CROSS JOIN LATERAL (
-        SELECT j.ctid AS tid
+        SELECT j.id
         FROM sched.river_job AS j
         WHERE j.state = 'available'
             AND j.queue = turn.queue
@@ -198,7 +198,7 @@ SET state = 'running',
         WHEN cardinality(j.attempted_by) >= 100 THEN j.attempted_by[2:] || $1::text
         ELSE coalesce(j.attempted_by, '{}') || $1::text
     END
-WHERE j.ctid = any(ARRAY(SELECT picked.tid FROM picked))
+WHERE j.id = any(ARRAY(SELECT picked.id FROM picked))
 RETURNING j.ctid::tid AS tid, j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.args, j.metadata,
     (CASE WHEN isfinite(j.created_at) THEN j.created_at ELSE j.attempted_at END)::timestamptz AS created_at,
     (CASE WHEN isfinite(j.scheduled_at) THEN j.scheduled_at ELSE j.attempted_at END)::timestamptz AS scheduled_at,
@@ -234,10 +234,9 @@ type TaskClaimRow struct {
 // The head of each queue is looked at, not locked. The turns, one per queue and
 // priority, are then taken in order, and each is read only when those before it
 // yielded too little: no more rows are locked than claimed, however many queues
-// there are. The rows' places reach the UPDATE through an array: it needs no index,
-// and the planner has no join to get wrong, however stale the statistics are. A row that
-// somebody changed in the moment between is left to the next claim. Where the claimed
-// row is goes along: its outcome finds it there. attempted_at must differ
+// there are. The ids reach the UPDATE through an array: the planner then has no
+// join to get wrong, however stale the statistics are. Where the claimed row is goes
+// along: its outcome finds it there. attempted_at must differ
 // from that of every earlier claim of the task, since it is the lease. A worker
 // that was evicted or told to drain gets nothing. A queue that has a limit by now
 // is left to claims that obey it.

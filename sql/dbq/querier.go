@@ -199,7 +199,7 @@ type Querier interface {
 	// How many workers the fleet needs, for the metric. By the leader, each few seconds.
 	RoutingDemand(ctx context.Context) (int32, error)
 	// Writes the fleet as the leader sees it, and that the newest topology still holds (0: not
-	// now). When something changed, at the cadence of snapshots, and each two seconds.
+	// now). Each second.
 	RoutingFleetPut(ctx context.Context, arg RoutingFleetPutParams) error
 	// Writes the health of workers whose health changed, if they still live; a row that
 	// somebody else has locked is passed over, and comes again in the next turn.
@@ -263,10 +263,9 @@ type Querier interface {
 	// The head of each queue is looked at, not locked. The turns, one per queue and
 	// priority, are then taken in order, and each is read only when those before it
 	// yielded too little: no more rows are locked than claimed, however many queues
-	// there are. The rows' places reach the UPDATE through an array: it needs no index,
-	// and the planner has no join to get wrong, however stale the statistics are. A row that
-	// somebody changed in the moment between is left to the next claim. Where the claimed
-	// row is goes along: its outcome finds it there. attempted_at must differ
+	// there are. The ids reach the UPDATE through an array: the planner then has no
+	// join to get wrong, however stale the statistics are. Where the claimed row is goes
+	// along: its outcome finds it there. attempted_at must differ
 	// from that of every earlier claim of the task, since it is the lease. A worker
 	// that was evicted or told to drain gets nothing. A queue that has a limit by now
 	// is left to claims that obey it.
