@@ -144,6 +144,18 @@ func (p *tab) visit(url string) {
 	run(p, chromedp.WaitVisible(chromedp.CSS("main h1")))
 }
 
+// press presses a key.
+func (p *tab) press(key string) {
+	p.t.Helper()
+	run(p, chromedp.KeyEvent(key))
+}
+
+// location is where the page is, without what is behind #.
+func (p *tab) location() string {
+	p.t.Helper()
+	return eval[string](p, `location.href.split("#")[0]`)
+}
+
 // eval evaluates an expression in a page.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sched-sidecar/sched/internal/fleettest"
@@ -56,6 +57,8 @@ func TestVerifyConsole(t *testing.T) {
 	overview := b.open(t, desktop())
 	overview.visit(f.sidecars[1].URL()) // any sidecar's address leads there, and shows the same fleet
 	require.Contains(t, eval[string](overview, "location.href"), "/console/")
+	overview.visit(f.console)
+	byKeyboard(t, overview)
 	overview.visit(f.console)
 	overview.await("Number(document.body.dataset.samples || 0) >= 8")
 	chartsMove(t, overview)
@@ -116,6 +119,26 @@ func (f *fleet) pages(t *testing.T) []view {
 		{"worker", "workers/" + one("SELECT id FROM sched.worker WHERE labels ? 'gpu'"), false},
 		{"queue", "queues/payments", false},
 	}
+}
+
+// byKeyboard gets to the content, and to another page, without a mouse; what has the focus shows it.
+func byKeyboard(t *testing.T, p *tab) {
+	t.Helper()
+	p.press(kb.Tab)
+	require.Equal(t, "#main", eval[string](p, `document.activeElement.getAttribute("href")`), "the first stop leads past the navigation")
+	p.press(kb.Enter)
+	p.await(`location.hash === "#main"`)
+	p.visit(p.location())
+	for range 30 {
+		p.press(kb.Tab)
+		require.NotEqual(t, "none", eval[string](p, `getComputedStyle(document.activeElement).outlineStyle`), "the focus is seen")
+		if eval[bool](p, `(document.activeElement.getAttribute("href") || "").endsWith("/queues")`) {
+			p.press(kb.Enter)
+			p.await(`location.pathname.endsWith("/queues")`)
+			return
+		}
+	}
+	require.Fail(t, "the keyboard leads to no page of queues")
 }
 
 // chartsMove looks at the pixels of the charts, and at the figures beside them.
