@@ -113,10 +113,18 @@ func (r *Runner) startAppOver(ctx context.Context, protocol string, set *sidecar
 		set.command = "true"
 		return nil, nil
 	case protocolGRPC:
-		// A name of its own for each round; a socket's path must be short.
-		set.listen = "unix://" + filepath.Join(os.TempDir(), "sched-bench-"+rand.Text()[:8]+".sock")
+		set.listen = "unix://" + newSocket()
 		return r.startSessionApp(ctx, set.listen, set.slots, args...)
-	default:
+	case protocolTCP:
 		return r.startApp(ctx, args...)
+	default:
+		socket := newSocket()
+		set.url = "unix://" + socket + ":/tasks"
+		return r.startApp(ctx, append(args, "-socket", socket)...)
 	}
+}
+
+// newSocket is the path of a Unix socket for one round. Such a path must be short.
+func newSocket() string {
+	return filepath.Join(os.TempDir(), "sched-bench-"+rand.Text()[:8]+".sock")
 }

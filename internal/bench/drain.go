@@ -11,7 +11,7 @@ import (
 
 // DrainConfig is how a backlog is drained.
 type DrainConfig struct {
-	// Protocols between sidecar and app, each in all rounds: http, grpc, exec.
+	// Protocols between sidecar and app, each in all rounds: http, http-tcp, grpc, exec.
 	// Other scenarios that drain use the first.
 	Protocols []string
 	Tasks     int    // in the backlog; a twentieth of them over exec
@@ -28,12 +28,16 @@ func defaultDrain() DrainConfig {
 
 // The protocols that a drain is measured over.
 const (
-	protocolHTTP = "http"
+	protocolHTTP = "http"     // over a Unix socket, as a session is
+	protocolTCP  = "http-tcp" // over TCP loopback
 	protocolGRPC = "grpc"
 	protocolExec = "exec"
 )
 
 func protocols() []string { return []string{protocolHTTP, protocolGRPC, protocolExec} }
+
+// drainProtocols are those that can be asked for.
+func drainProtocols() []string { return append(protocols(), protocolTCP) }
 
 const (
 	tasksMax      = 10_000_000
@@ -50,7 +54,7 @@ const (
 )
 
 func (c DrainConfig) validate() error {
-	if err := validateProtocols(c.Protocols, protocols()); err != nil {
+	if err := validateProtocols(c.Protocols, drainProtocols()); err != nil {
 		return err
 	}
 	if c.Tasks < 1 || c.Tasks > tasksMax {
@@ -103,7 +107,8 @@ func (r *Runner) drain(ctx context.Context) error {
 		{"sidecar slots", strconv.Itoa(set.Slots)},
 		{"sidecar pool", strconv.Itoa(poolMax)},
 		{"apps", "other processes: over " + strings.Join(set.Protocols, ", over ")},
-		{"http", "HTTP/1.1 keep-alive over TCP loopback, one request a task"},
+		{"http", "HTTP/1.1 keep-alive over a Unix socket, one request a task"},
+		{"http-tcp", "the same over TCP loopback"},
 		{"grpc", "a session over a Unix socket"},
 		{"exec", "`true` for each task, of a backlog of " + strconv.Itoa(max(1, set.Tasks/execShare))},
 		{"River workers", strconv.Itoa(riverMaxWorkers)},
@@ -175,7 +180,7 @@ func drainBounds(protocol string) (ratio, cpu Bound) {
 
 // Without /proc there is no CPU time, which is no figure rather than a zero.
 func drainFigures(protocol string, ours, theirs []drained) []Figure {
-	name, rounds := "drain."+protocol, len(ours)
+	name, rounds := "drain."+strings.ReplaceAll(protocol, "-", "_"), len(ours)
 	ratio, cpu := drainBounds(protocol)
 	figures := []Figure{
 		newFigure(name+".vs_river", median(ratios(ours, theirs)), "ratio", ratio, rounds),

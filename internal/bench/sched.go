@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -46,7 +47,8 @@ func fillKind(ctx context.Context, db *database, kind string, tasks int) error {
 type sidecarOptions struct {
 	slots   int
 	pprof   bool
-	listen  string // where the app opens its session; empty: http, or
+	url     string // of the app's tasks; empty: by its own address, or
+	listen  string // where it opens its session, or
 	command string // what is run for each task
 	env     []string
 	before  bool // of the release before the routing layer, which refuses settings that it doesn't know
@@ -76,7 +78,7 @@ func startSidecarOf(ctx context.Context, command []string, db *database, app *ch
 	case set.listen != "":
 		env = append(env, "SCHED_APP_PROTOCOL=grpc", "SCHED_APP_LISTEN="+set.listen)
 	default:
-		env = append(env, "SCHED_APP_URL=http://"+app.addr+"/tasks")
+		env = append(env, "SCHED_APP_URL="+cmp.Or(set.url, "http://"+app.addr+"/tasks"))
 	}
 	if set.slots > 0 {
 		env = append(env, "SCHED_SLOTS_CEILING="+strconv.Itoa(set.slots))

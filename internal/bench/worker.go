@@ -48,6 +48,7 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	width := flags.Int("width", 0, "how many of those wait at once; 0: any number")
 	spin := flags.Int("spin", 0, "rounds that a task of kind "+workKind+" computes")
 	sidecars := flags.Int("n", 1, "idle sidecars")
+	socket := flags.String("socket", "", "a Unix socket that takes tasks, too")
 	target := flags.String("target", "", "where the sidecar takes sessions")
 	window := flags.Int("window", 0, "tasks at once in a session")
 	if err := flags.Parse(args); err != nil {
@@ -57,13 +58,13 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 	switch name {
 	case WorkerApp:
 		model := newAppModel(*work, *width, *spin)
-		return serve(ctx, stdout, recorder, func(mux *http.ServeMux) {
+		return serve(ctx, stdout, recorder, *socket, func(mux *http.ServeMux) {
 			mux.HandleFunc("POST /tasks/{kind}", taskHandler(recorder, model))
 			model.routes(mux)
 		})
 	case WorkerSession:
 		parts, ctx := errgroup.WithContext(ctx)
-		parts.Go(func() error { return serve(ctx, stdout, recorder, func(*http.ServeMux) {}) })
+		parts.Go(func() error { return serve(ctx, stdout, recorder, "", noRoutes) })
 		parts.Go(func() error { return runSession(ctx, *target, *window, recorder) })
 		return parts.Wait()
 	case WorkerRiver:
@@ -71,9 +72,9 @@ func RunWorker(ctx context.Context, name string, args []string, stdin io.Reader,
 		if err != nil {
 			return err
 		}
-		return errors.Join(serve(ctx, stdout, recorder, noRoutes), client.stop())
+		return errors.Join(serve(ctx, stdout, recorder, "", noRoutes), client.stop())
 	case WorkerFleet:
-		return serveFleet(ctx, os.Getenv(envDSN), *sidecars, func() error { return serve(ctx, stdout, recorder, noRoutes) })
+		return serveFleet(ctx, os.Getenv(envDSN), *sidecars, func() error { return serve(ctx, stdout, recorder, "", noRoutes) })
 	default:
 		return fmt.Errorf("no worker process is called %q", name)
 	}
@@ -116,23 +117,38 @@ func runSession(ctx context.Context, target string, window int, recorder *record
 	}})
 }
 
-// serve listens on a free port of the loopback until ctx ends.
-func serve(ctx context.Context, stdout io.Writer, recorder *recorder, route func(*http.ServeMux)) error {
+// serve listens on a free port of the loopback, and on a Unix socket if there is to be
+// one, until ctx ends.
+func serve(ctx context.Context, stdout io.Writer, recorder *recorder, socket string, route func(*http.ServeMux)) error {
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	port, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
+	}
+	listeners := []net.Listener{port}
+	if socket != "" {
+		listener, err := lc.Listen(ctx, "unix", socket)
+		if err != nil {
+			return errors.Join(fmt.Errorf("listening: %w", err), port.Close())
+		}
+		listeners = append(listeners, listener)
 	}
 	mux := http.NewServeMux()
 	recorder.routes(mux)
 	route(mux)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := json.NewEncoder(stdout).Encode(map[string]string{"addr": listener.Addr().String()}); err != nil {
-		return errors.Join(fmt.Errorf("saying where it listens: %w", err), listener.Close())
+	var serving errgroup.Group
+	for _, listener := range listeners {
+		serving.Go(func() error {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serving: %w", err)
+			}
+			return nil
+		})
 	}
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving: %w", err)
+	if err := json.NewEncoder(stdout).Encode(map[string]string{"addr": port.Addr().String()}); err != nil {
+		return errors.Join(fmt.Errorf("saying where it listens: %w", err), server.Close(), serving.Wait())
 	}
-	return nil
+	return serving.Wait()
 }

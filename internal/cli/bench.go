@@ -73,7 +73,7 @@ sched_bench_* are made there and dropped again.`
 }
 
 func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
-	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, grpc, exec")
+	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, grpc, exec, http-tcp")
 	addBacklogSize(cmd, o)
 }
 

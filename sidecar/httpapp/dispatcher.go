@@ -26,8 +26,8 @@ type Dispatcher struct {
 	healthPath    string
 	healthTimeout time.Duration
 	dialer        net.Dialer
-	transport     *http.Transport
-	probes        *http.Transport // of its own: never waits for a busy connection
+	transport     roundTripper
+	probes        roundTripper // of its own: never waits for a busy connection, and keeps none
 	logger        *slog.Logger
 	clock         func() time.Time
 }
@@ -61,33 +61,53 @@ func New(config Config) (*Dispatcher, error) {
 		clock:         config.Clock,
 	}
 	d.transport = d.newTransport(config)
-	if !d.target.h2c { // where a connection carries as many requests as the app allows
-		d.transport.MaxConnsPerHost = config.MaxConns
-	}
-	d.transport.MaxIdleConnsPerHost = config.MaxIdleConns
-	d.transport.IdleConnTimeout = config.IdleConnTimeout
+	config.MaxConns, config.MaxIdleConns = 0, 0
 	d.probes = d.newTransport(config)
-	d.probes.DisableKeepAlives = true
 	return d, nil
 }
 
-// newTransport leaves out what net/http does by default: proxies of the
-// environment, HTTP/2 by agreement and unpacking, which would hide a response's
-// real size. An app that is said to speak HTTP/2 is spoken to in nothing else: there
-// is no asking first without TLS.
-func (d *Dispatcher) newTransport(config Config) *http.Transport {
+// roundTripper sends requests over connections that it keeps.
+type roundTripper interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+func (d *Dispatcher) newTransport(config Config) roundTripper {
+	if d.target.h2c {
+		return d.newHTTP2(config)
+	}
+	t := &transport{
+		dial:        d.dial,
+		tlsTimeout:  config.DialTimeout,
+		maxIdle:     config.MaxIdleConns,
+		idleTimeout: config.IdleConnTimeout,
+	}
+	if d.target.scheme == "https" {
+		t.tls = d.target.clientTLS(config.TLS)
+	}
+	if config.MaxConns > 0 {
+		t.open = make(chan struct{}, config.MaxConns)
+	}
+	return t
+}
+
+// newHTTP2 is for an app that is said to speak HTTP/2, and is spoken to in nothing else:
+// there is no asking first without TLS. It leaves out what net/http does by default:
+// proxies of the environment, and unpacking, which would hide a response's real size. A
+// connection carries as many requests as the app allows, so theirs alone is the limit.
+func (d *Dispatcher) newHTTP2(config Config) *http.Transport {
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(!d.target.h2c)
-	protocols.SetUnencryptedHTTP2(d.target.h2c)
+	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
 		Protocols: protocols,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.dial(ctx)
 		},
-		TLSClientConfig:        config.TLS,
-		TLSHandshakeTimeout:    config.DialTimeout,
 		DisableCompression:     true,
+		DisableKeepAlives:      config.MaxIdleConns == 0,
 		MaxResponseHeaderBytes: headerBytes,
+		MaxIdleConnsPerHost:    config.MaxIdleConns,
+		IdleConnTimeout:        config.IdleConnTimeout,
 	}
 }
 

@@ -77,9 +77,10 @@ func TestContextEnds(t *testing.T) {
 // signalReads closes reached when d has read n bytes of its connection and
 // wants more.
 func signalReads(d *Dispatcher, n int, reached chan struct{}) {
-	dial := d.transport.DialContext
-	d.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+	t := d.transport.(*transport) //nolint:errcheck,forcetypeassert // a test's own
+	dial := t.dial
+	t.dial = func(ctx context.Context) (net.Conn, error) {
+		conn, err := dial(ctx)
 		return &signallingConn{Conn: conn, left: n, reached: reached}, err
 	}
 }
@@ -377,7 +378,9 @@ func TestTLS(t *testing.T) {
 
 func TestNoProxyFromTheEnvironment(t *testing.T) {
 	t.Parallel()
-	d := newDispatcher(t, "http://app.local")
-	require.Nil(t, d.transport.Proxy)
-	require.Nil(t, d.probes.Proxy)
+	d := newDispatcher(t, "h2c://app.local")
+	for _, transport := range []roundTripper{d.transport, d.probes} {
+		require.IsType(t, (*http.Transport)(nil), transport)
+		require.Nil(t, transport.(*http.Transport).Proxy) //nolint:forcetypeassert // just checked
+	}
 }

@@ -29,7 +29,9 @@ func (d *Dispatcher) Probe(ctx context.Context) error {
 	}
 	u := (&url.URL{Scheme: d.target.scheme, Host: d.target.host}).ResolveReference(path)
 	header := http.Header{headerUserAgent: d.constant.userAgent}
-	response, err := d.probes.RoundTrip(d.request(ctx, http.MethodGet, u, header, nil))
+	request := d.request(ctx, http.MethodGet, u, header, nil)
+	request.Close = true
+	response, err := d.probes.RoundTrip(request)
 	if err != nil {
 		return fmt.Errorf("the app at %s does not answer GET %s: %w", d.target.display, d.healthPath, err)
 	}

@@ -104,12 +104,10 @@ func (d *Dispatcher) request(ctx context.Context, method string, u *url.URL, hea
 	}
 	if len(body) > 0 {
 		request.ContentLength = int64(len(body))
-		// Of this very type, net/http knows that it is in memory: head and body go
-		// out in one write.
 		request.Body = io.NopCloser(bytes.NewReader(body))
-		// GetBody lets the transport start over when it wrote nothing. With one
-		// of these headers it would also re-send what the app may have begun,
-		// to one kept-alive connection after another.
+		// GetBody lets net/http start over when it wrote nothing. With one of these
+		// headers it would also re-send what the app may have begun, on one kept
+		// connection after another.
 		if header["Idempotency-Key"] == nil && header["X-Idempotency-Key"] == nil {
 			request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		}

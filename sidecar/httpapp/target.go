@@ -1,6 +1,7 @@
 package httpapp
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -104,6 +105,18 @@ func parseSocket(raw, socket string) (target, error) {
 		prefix:  prefix,
 		display: raw,
 	}, nil
+}
+
+// clientTLS is config for connections to the target; nil is the system's.
+func (t *target) clientTLS(config *tls.Config) *tls.Config {
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config = config.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(t.address) // parseTarget has joined it
+	}
+	return config
 }
 
 // url returns prefix/segment/segment…, each segment escaped as a whole: a

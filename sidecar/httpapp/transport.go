@@ -1,0 +1,238 @@
+package httpapp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// aloneBytes is the longest request that is written before its response is looked for.
+// The system takes that much from us even if the app reads nothing.
+const aloneBytes = 16 << 10
+
+// transport speaks HTTP/1.1. The goroutine that sends a request also reads its
+// response: net/http's Transport, with two goroutines for each connection, takes twice
+// the CPU time for a small task. net/http writes and parses the messages.
+//
+// A request is sent again only if nothing of it was written, on a connection that had
+// been kept.
+type transport struct {
+	dial        func(context.Context) (net.Conn, error)
+	tls         *tls.Config // nil: none
+	tlsTimeout  time.Duration
+	maxIdle     int // 0: no connection is kept
+	idleTimeout time.Duration
+	open        chan struct{} // holds an element for each request under way; nil: there may be any number
+	buffers     sync.Pool     // of *bytes.Buffer
+
+	mu     sync.Mutex
+	idle   []*conn     // by how long they have been idle, the longest first
+	reaper *time.Timer // nil: none is idle
+}
+
+// RoundTrip sends a request and returns the response once its header is there. Its body
+// must be closed.
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	message, err := t.serialize(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.enter(request.Context()); err != nil {
+		return nil, err
+	}
+	response, err := t.exchange(request, message.Bytes())
+	if err != nil {
+		t.leave()
+		return nil, err
+	}
+	if message.Len() <= aloneBytes {
+		t.buffers.Put(message)
+	}
+	return response, nil
+}
+
+// CloseIdleConnections closes those that carry no request.
+func (t *transport) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closeIdle(len(t.idle))
+	if t.reaper != nil {
+		t.reaper.Stop()
+		t.reaper = nil
+	}
+}
+
+// serialize writes the request into a buffer: it goes out in one piece, and again if it
+// must.
+func (t *transport) serialize(request *http.Request) (*bytes.Buffer, error) {
+	message, ok := t.buffers.Get().(*bytes.Buffer)
+	if !ok {
+		message = new(bytes.Buffer)
+	}
+	message.Reset()
+	return message, request.Write(message)
+}
+
+// enter waits until there may be one request more.
+func (t *transport) enter(ctx context.Context) error {
+	if ctx.Err() != nil || t.open == nil {
+		return ctx.Err()
+	}
+	select {
+	case t.open <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *transport) leave() {
+	if t.open != nil {
+		<-t.open
+	}
+}
+
+// exchange sends a message and reads the header of its response.
+func (t *transport) exchange(request *http.Request, message []byte) (*http.Response, error) {
+	ctx := request.Context()
+	for {
+		c, err := t.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		detach := context.AfterFunc(ctx, c.interrupt)
+		response, err := c.exchange(request, message)
+		if err == nil {
+			response.Body = &responseBody{
+				ReadCloser: response.Body, whole: response.Body == http.NoBody,
+				transport: t, conn: c, detach: detach, last: request.Close || response.Close || response.StatusCode == http.StatusSwitchingProtocols,
+			}
+			return response, nil
+		}
+		if !detach() {
+			return nil, context.Cause(ctx)
+		}
+		if !c.kept || c.sent {
+			return nil, err
+		}
+	}
+}
+
+// connect returns the idle connection that was used last, or a new one.
+func (t *transport) connect(ctx context.Context) (*conn, error) {
+	for c := t.take(); c != nil; c = t.take() {
+		if c.alive() {
+			return c, nil
+		}
+		_ = c.Close() // as the app has done
+	}
+	plain, err := t.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t.tls == nil {
+		return newConn(plain, plain), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.tlsTimeout)
+	defer cancel()
+	secure := tls.Client(plain, t.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), plain.Close())
+	}
+	return newConn(secure, plain), nil
+}
+
+func (t *transport) take() *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.idle) == 0 {
+		return nil
+	}
+	last := len(t.idle) - 1
+	c := t.idle[last]
+	t.idle = slices.Delete(t.idle, last, last+1)
+	return c
+}
+
+// keep takes a connection back that can carry another request.
+func (t *transport) keep(c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.idle) >= t.maxIdle {
+		_ = c.Close() // nothing is under way that this could lose
+		return
+	}
+	c.kept, c.idleSince = true, time.Now()
+	t.idle = append(t.idle, c)
+	if t.reaper == nil {
+		t.reaper = time.AfterFunc(t.idleTimeout, t.reap)
+	}
+}
+
+// reap closes what has been idle for too long.
+func (t *transport) reap() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reaper == nil {
+		return // closed meanwhile
+	}
+	now := time.Now()
+	fresh := slices.IndexFunc(t.idle, func(c *conn) bool { return now.Sub(c.idleSince) < t.idleTimeout })
+	if fresh < 0 {
+		t.closeIdle(len(t.idle))
+		t.reaper = nil
+		return
+	}
+	t.closeIdle(fresh)
+	t.reaper.Reset(t.idle[0].idleSince.Add(t.idleTimeout).Sub(now))
+}
+
+// closeIdle closes the first n idle connections. The caller holds mu.
+func (t *transport) closeIdle(n int) {
+	for _, c := range t.idle[:n] {
+		_ = c.Close() // nothing is under way that this could lose
+	}
+	t.idle = slices.Delete(t.idle, 0, n)
+}
+
+// responseBody gives its connection back when it is closed.
+type responseBody struct {
+	io.ReadCloser
+	transport *transport
+	conn      *conn
+	detach    func() bool // from the request's context; false if that has ended
+	whole     bool        // read to its end
+	last      bool        // no request may follow
+	closed    bool
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF { //nolint:errorlint // a body's end is this very value
+		b.whole = true
+	}
+	return n, err
+}
+
+// Close keeps the connection if it can carry another request. It reads no further.
+func (b *responseBody) Close() error {
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if b.detach() && b.whole && !b.last && b.conn.clean() {
+		b.transport.keep(b.conn)
+	} else {
+		_ = b.conn.Close() // what was wanted of it has been read
+	}
+	b.transport.leave()
+	return nil
+}
