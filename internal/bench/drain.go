@@ -23,7 +23,7 @@ type DrainConfig struct {
 // with fewer, Postgres pays for statements instead of tasks; more than that only
 // add connections (docs/performance.md).
 func defaultDrain() DrainConfig {
-	return DrainConfig{Protocols: protocols(), Tasks: 100000, Slots: 400}
+	return DrainConfig{Protocols: protocols(), Tasks: 100000, Slots: 2000}
 }
 
 // The protocols that a drain is measured over.

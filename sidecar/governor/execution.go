@@ -174,7 +174,7 @@ func (g *Governor) run(x *execution) {
 	g.settled(x, outcome, result, err)
 }
 
-// trace begins the attempt's spans, if it is traced. Exemplars find them by its context.
+// trace begins the attempt's spans, if it is traced. The log finds them by its context.
 func (g *Governor) trace(x *execution) {
 	x.spans = g.config.Spans.Begin(&x.task, x.asked, x.started)
 	x.ctx = x.spans.Context(x.ctx)

@@ -151,16 +151,16 @@ func (m *metrics) observeStart(x *execution) {
 		return
 	}
 	wait := max(0, x.started.Sub(x.task.ScheduledAt).Seconds())
-	observe(x.ctx, x.series.wait, wait)
+	observe(x.spans, x.series.wait, wait)
 	if x.task.ScheduledAt.After(x.task.CreatedAt) {
-		observe(x.ctx, m.timedLateness, wait)
+		observe(x.spans, m.timedLateness, wait)
 	}
 }
 
 // observeDispatch notes that the app's outcome has come.
 func (m *metrics) observeDispatch(x *execution, outcome jobs.OutcomeKind, ended time.Time) {
 	if m.perTask {
-		observe(x.ctx, m.series.dispatched[indexOf(outcome)], ended.Sub(x.started).Seconds())
+		observe(x.spans, m.series.dispatched[indexOf(outcome)], ended.Sub(x.started).Seconds())
 	}
 }
 
@@ -171,6 +171,6 @@ func (m *metrics) observeSettled(x *execution, outcome jobs.OutcomeKind, status 
 		if by := m.byStatus[status]; by != nil {
 			by.Inc()
 		}
-		observe(x.ctx, x.series.duration(indexOf(outcome)), time.Since(x.started).Seconds())
+		observe(x.spans, x.series.duration(indexOf(outcome)), time.Since(x.started).Seconds())
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sched-sidecar/sched/internal/pgtest"
 	"github.com/sched-sidecar/sched/jobs"
@@ -229,16 +229,18 @@ func TestMetrics_NotificationsAreCountedWithoutTheirSenders(t *testing.T) {
 
 func TestMetrics_ExemplarsCarryTheTrace(t *testing.T) {
 	t.Parallel()
-	id := trace.TraceID{1, 2, 3}
-	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled}))
+	provider := sdktrace.NewTracerProvider()
+	task := &dispatch.Task{ID: 1, Queue: "q"}
+	attempt := spans.New(provider).Begin(task, time.Now(), time.Now())
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "example", Buckets: []float64{1}})
-	governor.Observe(ctx, histogram, 0.5)
-	governor.Observe(t.Context(), histogram, 0.7) // belongs to none
+	governor.Observe(attempt, histogram, 0.5)
+	governor.Observe(nil, histogram, 0.7) // belongs to none
 	var written dto.Metric
 	require.NoError(t, histogram.Write(&written))
 	require.EqualValues(t, 2, written.GetHistogram().GetSampleCount())
 	exemplar := written.GetHistogram().GetBucket()[0].GetExemplar()
 	require.Equal(t, "trace_id", exemplar.GetLabel()[0].GetName())
-	require.Equal(t, id.String(), exemplar.GetLabel()[0].GetValue())
+	require.Contains(t, task.Headers["traceparent"], exemplar.GetLabel()[0].GetValue())
+	require.Len(t, exemplar.GetLabel()[0].GetValue(), 32)
 	require.InDelta(t, 0.5, exemplar.GetValue(), 0)
 }

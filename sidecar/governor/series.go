@@ -1,15 +1,14 @@
 package governor
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sched-sidecar/sched/internal/histogram"
 	"github.com/sched-sidecar/sched/jobs"
+	"github.com/sched-sidecar/sched/sidecar/spans"
 )
 
 const (
@@ -123,11 +122,11 @@ func (t taskSeries) duration(outcome jobs.OutcomeKind) prometheus.Observer {
 	return found
 }
 
-// observe notes a value, with the trace that it is an example of, if that is sampled.
-func observe(ctx context.Context, where prometheus.Observer, value float64) {
-	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+// observe notes a value, with the attempt's trace, which it is an example of, if that is sampled.
+func observe(attempt *spans.Attempt, where prometheus.Observer, value float64) {
+	if id := attempt.TraceID(); id != "" {
 		if exemplary, ok := where.(prometheus.ExemplarObserver); ok {
-			exemplary.ObserveWithExemplar(value, prometheus.Labels{"trace_id": span.TraceID().String()})
+			exemplary.ObserveWithExemplar(value, prometheus.Labels{"trace_id": id})
 			return
 		}
 	}

@@ -53,7 +53,7 @@ func BenchmarkRequest(b *testing.B) {
 			task := newTask()
 			b.ReportAllocs()
 			for b.Loop() {
-				d.post(b.Context(), task, noon())
+				d.post(task, noon())
 			}
 		})
 	}

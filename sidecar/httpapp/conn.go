@@ -64,13 +64,13 @@ func (c *conn) clean() bool {
 //
 // A long message is written meanwhile: an app may answer before it has read everything,
 // and may read no further before its answer is read.
-func (c *conn) exchange(request *http.Request, message []byte) (*http.Response, error) {
+func (c *conn) exchange(message []byte) (*http.Response, error) {
 	if len(message) <= aloneBytes {
 		c.write(message)
 	} else {
 		go c.write(message)
 	}
-	response, err := c.readHeader(request)
+	response, err := c.readHeader()
 	if err != nil {
 		_ = c.Close() // the error that counts is there already
 		<-c.written
@@ -88,11 +88,11 @@ func (c *conn) write(message []byte) {
 }
 
 // readHeader reads up to the header of the final response.
-func (c *conn) readHeader(request *http.Request) (*http.Response, error) {
+func (c *conn) readHeader() (*http.Response, error) {
 	c.headerLeft = headerBytes
 	defer func() { c.headerLeft = -1 }()
 	for {
-		response, err := http.ReadResponse(c.in, request)
+		response, err := http.ReadResponse(c.in, nil)
 		if err != nil || response.StatusCode >= http.StatusOK || response.StatusCode == http.StatusSwitchingProtocols {
 			return response, err
 		}

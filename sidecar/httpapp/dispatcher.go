@@ -20,14 +20,15 @@ import (
 type Dispatcher struct {
 	target        target
 	keys          [][]byte
-	constant      constantHeaders
+	source        string // as a header value
+	userAgent     string
 	api           string // of the sidecar, in front of /v1/tasks; empty: not told
 	maxBody       int64
 	healthPath    string
 	healthTimeout time.Duration
 	dialer        net.Dialer
-	transport     roundTripper
-	probes        roundTripper // of its own: never waits for a busy connection, and keeps none
+	transport     transport
+	probes        transport // of its own: never waits for a busy connection, and keeps none
 	logger        *slog.Logger
 	clock         func() time.Time
 }
@@ -44,15 +45,10 @@ func New(config Config) (*Dispatcher, error) {
 		return nil, err
 	}
 	d := &Dispatcher{
-		target: target,
-		keys:   keys,
-		constant: constantHeaders{
-			accept:      []string{"application/json, text/plain;q=0.9, */*;q=0.1"},
-			contentType: []string{"application/json"},
-			specVersion: []string{"1.0"},
-			source:      []string{encodeValue(config.Source)},
-			userAgent:   []string{config.UserAgent},
-		},
+		target:        target,
+		keys:          keys,
+		source:        encodeValue(config.Source),
+		userAgent:     config.UserAgent,
 		maxBody:       config.MaxResponseBytes,
 		healthPath:    config.HealthPath,
 		healthTimeout: config.HealthTimeout,
@@ -66,49 +62,19 @@ func New(config Config) (*Dispatcher, error) {
 	return d, nil
 }
 
-// roundTripper sends requests over connections that it keeps.
-type roundTripper interface {
-	http.RoundTripper
+// transport sends requests over connections that it keeps.
+type transport interface {
+	// send returns the response once its header is there, or an error that is the
+	// context's cause if that has ended. The response's body must be closed.
+	send(ctx context.Context, r *request) (*http.Response, error)
 	CloseIdleConnections()
 }
 
-func (d *Dispatcher) newTransport(config Config) roundTripper {
+func (d *Dispatcher) newTransport(config Config) transport {
 	if d.target.h2c {
-		return d.newHTTP2(config)
+		return newHTTP2(d.target, d.dial, config)
 	}
-	t := &transport{
-		dial:        d.dial,
-		tlsTimeout:  config.DialTimeout,
-		maxIdle:     config.MaxIdleConns,
-		idleTimeout: config.IdleConnTimeout,
-	}
-	if d.target.scheme == "https" {
-		t.tls = d.target.clientTLS(config.TLS)
-	}
-	if config.MaxConns > 0 {
-		t.open = make(chan struct{}, config.MaxConns)
-	}
-	return t
-}
-
-// newHTTP2 is for an app that is said to speak HTTP/2, and is spoken to in nothing else:
-// there is no asking first without TLS. It leaves out what net/http does by default:
-// proxies of the environment, and unpacking, which would hide a response's real size. A
-// connection carries as many requests as the app allows, so theirs alone is the limit.
-func (d *Dispatcher) newHTTP2(config Config) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Transport{
-		Protocols: protocols,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.dial(ctx)
-		},
-		DisableCompression:     true,
-		DisableKeepAlives:      config.MaxIdleConns == 0,
-		MaxResponseHeaderBytes: headerBytes,
-		MaxIdleConnsPerHost:    config.MaxIdleConns,
-		IdleConnTimeout:        config.IdleConnTimeout,
-	}
+	return newHTTP1(d.target, d.dial, config)
 }
 
 // fullQueuePause is how soon a Unix socket whose queue is full is tried again.
@@ -146,7 +112,7 @@ func (d *Dispatcher) Close() {
 // Dispatch sends the task to the app and returns what its response says.
 func (d *Dispatcher) Dispatch(ctx context.Context, task *dispatch.Task) jobs.Outcome {
 	start := d.clock()
-	response, err := d.transport.RoundTrip(d.post(ctx, task, start))
+	response, err := d.transport.send(ctx, d.post(task, start))
 	if err != nil {
 		return d.unanswered(ctx, err, start)
 	}

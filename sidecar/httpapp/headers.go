@@ -38,10 +38,9 @@ const (
 	headerRetryAfter = "Retry-After"
 )
 
-// passThrough adds the task's own headers to header, leaving out the reserved
-// and the malformed. Of names that differ only in case, the first in byte
-// order counts.
-func passThrough(header http.Header, own map[string]string) {
+// passThrough adds the task's own headers, leaving out the reserved and the
+// malformed. Of names that differ only in case, the first in byte order counts.
+func (r *request) passThrough(own map[string]string) {
 	if len(own) == 0 {
 		return
 	}
@@ -50,11 +49,14 @@ func passThrough(header http.Header, own map[string]string) {
 		if !validName(name) || reserved(name) || !validValue(value) {
 			continue
 		}
-		key := http.CanonicalHeaderKey(name)
-		if _, taken := header[key]; !taken {
-			header[key] = []string{value}
+		if key := http.CanonicalHeaderKey(name); !r.has(key) {
+			r.set(key, value)
 		}
 	}
+}
+
+func (r *request) has(name string) bool {
+	return slices.ContainsFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
 // reserved says whether a task may not set the header: what we say ourselves,

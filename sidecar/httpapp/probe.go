@@ -28,10 +28,9 @@ func (d *Dispatcher) Probe(ctx context.Context) error {
 		return fmt.Errorf("the health path: %w", err)
 	}
 	u := (&url.URL{Scheme: d.target.scheme, Host: d.target.host}).ResolveReference(path)
-	header := http.Header{headerUserAgent: d.constant.userAgent}
-	request := d.request(ctx, http.MethodGet, u, header, nil)
-	request.Close = true
-	response, err := d.probes.RoundTrip(request)
+	r := &request{method: http.MethodGet, path: u.RequestURI(), last: true}
+	r.set(headerUserAgent, d.userAgent)
+	response, err := d.probes.send(ctx, r)
 	if err != nil {
 		return fmt.Errorf("the app at %s does not answer GET %s: %w", d.target.display, d.healthPath, err)
 	}

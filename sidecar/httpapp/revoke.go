@@ -23,13 +23,11 @@ const revokeTimeout = 2 * time.Second
 func (d *Dispatcher) Revoke(ctx context.Context, task *dispatch.Task, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	w := newHeaderWriter()
-	d.describe(w, task)
-	w.set(headerReason, reason(cause))
-	d.sign(w, task, d.clock(), nil)
-	passThrough(w.header, task.Headers)
-	u := d.target.url(task.Kind, strconv.FormatInt(task.ID, 10))
-	response, err := d.transport.RoundTrip(d.request(ctx, http.MethodDelete, u, w.header, nil))
+	r := d.about(task, http.MethodDelete, d.target.path(task.Kind, strconv.FormatInt(task.ID, 10)))
+	r.set(headerReason, reason(cause))
+	d.sign(r, task, d.clock())
+	r.passThrough(task.Headers)
+	response, err := d.transport.send(ctx, r)
 	if err != nil {
 		return fmt.Errorf("revoke task %d: %w", task.ID, d.noAnswer(err))
 	}

@@ -18,7 +18,7 @@ type target struct {
 	address string // of the connection: host:port, or the socket's path
 	scheme  string // http or https
 	host    string // for the Host header
-	prefix  string // decoded path before the kind, without a slash at its end
+	prefix  string // escaped path before the kind, without a slash at its end
 	display string // for error texts
 	h2c     bool   // it speaks HTTP/2, without TLS and without being asked first
 }
@@ -61,6 +61,9 @@ func parseTarget(raw string) (target, error) {
 	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return target{}, fmt.Errorf("the app's URL %q holds a query or fragment; remove it, the task's kind is appended to the path", raw)
 	}
+	if !printableASCII(u.Host) {
+		return target{}, fmt.Errorf("the app's URL %q names a host that isn't ASCII; write it as DNS has it, like xn--bcher-kva.example", raw)
+	}
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[scheme]
@@ -70,8 +73,8 @@ func parseTarget(raw string) (target, error) {
 		address: net.JoinHostPort(u.Hostname(), port),
 		scheme:  scheme,
 		h2c:     u.Scheme == "h2c",
-		host:    u.Host,
-		prefix:  strings.TrimRight(u.Path, "/"),
+		host:    withoutZone(u.Host),
+		prefix:  escapedPath(u.Path),
 		display: raw,
 	}, nil
 }
@@ -93,16 +96,12 @@ func parseSocket(raw, socket string) (target, error) {
 	if strings.ContainsAny(prefix, "?#") {
 		return target{}, fmt.Errorf("the app's URL %q holds a query or fragment; remove it, the task's kind is appended to the path", raw)
 	}
-	prefix = strings.Trim(prefix, "/")
-	if prefix != "" {
-		prefix = "/" + prefix
-	}
 	return target{
 		network: "unix",
 		address: path,
 		scheme:  "http",
 		host:    "localhost",
-		prefix:  prefix,
+		prefix:  escapedPath("/" + strings.TrimLeft(prefix, "/")),
 		display: raw,
 	}, nil
 }
@@ -119,13 +118,28 @@ func (t *target) clientTLS(config *tls.Config) *tls.Config {
 	return config
 }
 
-// url returns prefix/segment/segment…, each segment escaped as a whole: a
-// slash in a kind doesn't split it.
-func (t *target) url(segments ...string) *url.URL {
-	path, escaped := t.prefix, (&url.URL{Path: t.prefix}).EscapedPath()
-	for _, segment := range segments {
-		path += "/" + segment
-		escaped += "/" + url.PathEscape(segment)
+// withoutZone takes the zone off an IPv6 address, which means something on this machine
+// only: [fe80::1%eth0]:80.
+func withoutZone(host string) string {
+	address, rest, found := strings.Cut(host, "%")
+	if !found {
+		return host
 	}
-	return &url.URL{Scheme: t.scheme, Host: t.host, Path: path, RawPath: escaped}
+	_, port, _ := strings.Cut(rest, "]")
+	return address + "]" + port
+}
+
+// escapedPath escapes a path and takes slashes off its end.
+func escapedPath(path string) string {
+	return (&url.URL{Path: strings.TrimRight(path, "/")}).EscapedPath()
+}
+
+// path returns prefix/segment/segment…, each segment escaped as a whole: a
+// slash in a kind doesn't split it.
+func (t *target) path(segments ...string) string {
+	path := t.prefix
+	for _, segment := range segments {
+		path += "/" + url.PathEscape(segment)
+	}
+	return path
 }

@@ -111,7 +111,15 @@ func (a *Attempt) child(operation string, from time.Time, more ...attribute.KeyV
 	return span
 }
 
-// Context is ctx with the attempt's span in it, which is how exemplars learn of it.
+// TraceID is that of the attempt if it is sampled, else empty.
+func (a *Attempt) TraceID() string {
+	if a == nil || !a.span.SpanContext().IsSampled() {
+		return ""
+	}
+	return a.span.SpanContext().TraceID().String()
+}
+
+// Context is ctx with the attempt's span in it, which is how the log learns of it.
 func (a *Attempt) Context(ctx context.Context) context.Context {
 	if a == nil {
 		return ctx

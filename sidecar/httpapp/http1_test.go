@@ -177,7 +177,7 @@ func TestConnectionsThatAreNotKept(t *testing.T) {
 			if err := <-ended; name != "up to the end" {
 				require.ErrorIs(t, err, io.EOF)
 			}
-			require.Empty(t, d.transport.(*transport).idle) //nolint:forcetypeassert // it is plain HTTP
+			require.Empty(t, d.transport.(*http1).idle) //nolint:forcetypeassert // it is plain HTTP
 		})
 	}
 }
@@ -256,7 +256,7 @@ func TestSentAgainOnlyIfNothingWasSent(t *testing.T) {
 	t.Parallel()
 	for passes, want := range map[int]jobs.OutcomeKind{0: jobs.OutcomeComplete, 1: jobs.OutcomeRetry} {
 		d, _, opened, _ := newCountedApp(t, answer204, keepForAMinute)
-		plain := d.transport.(*transport) //nolint:forcetypeassert // it is plain HTTP
+		plain := d.transport.(*http1) //nolint:forcetypeassert // it is plain HTTP
 		dial := plain.dial
 		plain.dial = func(ctx context.Context) (net.Conn, error) {
 			conn, err := dial(ctx)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,13 +19,14 @@ import (
 // The system takes that much from us even if the app reads nothing.
 const aloneBytes = 16 << 10
 
-// transport speaks HTTP/1.1. The goroutine that sends a request also reads its
-// response: net/http's Transport, with two goroutines for each connection, takes twice
-// the CPU time for a small task. net/http writes and parses the messages.
+// http1 speaks HTTP/1.1. The goroutine that sends a request also reads its response:
+// net/http's Transport, with two goroutines for each connection, takes twice the CPU
+// time for a small task. net/http parses what comes.
 //
 // A request is sent again only if nothing of it was written, on a connection that had
 // been kept.
-type transport struct {
+type http1 struct {
+	host        string
 	dial        func(context.Context) (net.Conn, error)
 	tls         *tls.Config // nil: none
 	tlsTimeout  time.Duration
@@ -38,17 +40,33 @@ type transport struct {
 	reaper *time.Timer // nil: none is idle
 }
 
-// RoundTrip sends a request and returns the response once its header is there. Its body
-// must be closed.
-func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	message, err := t.serialize(request)
-	if err != nil {
+func newHTTP1(target target, dial func(context.Context) (net.Conn, error), config Config) *http1 {
+	t := &http1{
+		host:        target.host,
+		dial:        dial,
+		tlsTimeout:  config.DialTimeout,
+		maxIdle:     config.MaxIdleConns,
+		idleTimeout: config.IdleConnTimeout,
+	}
+	if target.scheme == "https" {
+		t.tls = target.clientTLS(config.TLS)
+	}
+	if config.MaxConns > 0 {
+		t.open = make(chan struct{}, config.MaxConns)
+	}
+	return t
+}
+
+func (t *http1) send(ctx context.Context, r *request) (*http.Response, error) {
+	if err := t.enter(ctx); err != nil {
 		return nil, err
 	}
-	if err := t.enter(request.Context()); err != nil {
-		return nil, err
+	message, ok := t.buffers.Get().(*bytes.Buffer)
+	if !ok {
+		message = new(bytes.Buffer)
 	}
-	response, err := t.exchange(request, message.Bytes())
+	t.serialize(message, r)
+	response, err := t.exchange(ctx, message.Bytes(), r.last)
 	if err != nil {
 		t.leave()
 		return nil, err
@@ -60,7 +78,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those that carry no request.
-func (t *transport) CloseIdleConnections() {
+func (t *http1) CloseIdleConnections() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closeIdle(len(t.idle))
@@ -72,17 +90,31 @@ func (t *transport) CloseIdleConnections() {
 
 // serialize writes the request into a buffer: it goes out in one piece, and again if it
 // must.
-func (t *transport) serialize(request *http.Request) (*bytes.Buffer, error) {
-	message, ok := t.buffers.Get().(*bytes.Buffer)
-	if !ok {
-		message = new(bytes.Buffer)
-	}
+func (t *http1) serialize(message *bytes.Buffer, r *request) {
 	message.Reset()
-	return message, request.Write(message)
+	line := func(parts ...string) {
+		for _, part := range parts {
+			message.WriteString(part)
+		}
+		message.WriteString("\r\n")
+	}
+	line(r.method, " ", r.path, " HTTP/1.1")
+	line("Host: ", t.host)
+	for _, f := range r.fields {
+		line(f.name, ": ", f.value)
+	}
+	if len(r.body) > 0 {
+		line("Content-Length: ", strconv.Itoa(len(r.body)))
+	}
+	if r.last {
+		line("Connection: close")
+	}
+	line()
+	message.Write(r.body)
 }
 
 // enter waits until there may be one request more.
-func (t *transport) enter(ctx context.Context) error {
+func (t *http1) enter(ctx context.Context) error {
 	if ctx.Err() != nil || t.open == nil {
 		return ctx.Err()
 	}
@@ -94,26 +126,27 @@ func (t *transport) enter(ctx context.Context) error {
 	}
 }
 
-func (t *transport) leave() {
+func (t *http1) leave() {
 	if t.open != nil {
 		<-t.open
 	}
 }
 
-// exchange sends a message and reads the header of its response.
-func (t *transport) exchange(request *http.Request, message []byte) (*http.Response, error) {
-	ctx := request.Context()
+// exchange sends a message, the last on its connection or not, and reads the header of
+// its response.
+func (t *http1) exchange(ctx context.Context, message []byte, last bool) (*http.Response, error) {
 	for {
 		c, err := t.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		detach := context.AfterFunc(ctx, c.interrupt)
-		response, err := c.exchange(request, message)
+		response, err := c.exchange(message)
 		if err == nil {
 			response.Body = &responseBody{
 				ReadCloser: response.Body, whole: response.Body == http.NoBody,
-				transport: t, conn: c, detach: detach, last: request.Close || response.Close || response.StatusCode == http.StatusSwitchingProtocols,
+				transport: t, conn: c, detach: detach,
+				last: last || response.Close || response.StatusCode == http.StatusSwitchingProtocols,
 			}
 			return response, nil
 		}
@@ -127,7 +160,7 @@ func (t *transport) exchange(request *http.Request, message []byte) (*http.Respo
 }
 
 // connect returns the idle connection that was used last, or a new one.
-func (t *transport) connect(ctx context.Context) (*conn, error) {
+func (t *http1) connect(ctx context.Context) (*conn, error) {
 	for c := t.take(); c != nil; c = t.take() {
 		if c.alive() {
 			return c, nil
@@ -150,7 +183,7 @@ func (t *transport) connect(ctx context.Context) (*conn, error) {
 	return newConn(secure, plain), nil
 }
 
-func (t *transport) take() *conn {
+func (t *http1) take() *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) == 0 {
@@ -163,7 +196,7 @@ func (t *transport) take() *conn {
 }
 
 // keep takes a connection back that can carry another request.
-func (t *transport) keep(c *conn) {
+func (t *http1) keep(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) >= t.maxIdle {
@@ -178,7 +211,7 @@ func (t *transport) keep(c *conn) {
 }
 
 // reap closes what has been idle for too long.
-func (t *transport) reap() {
+func (t *http1) reap() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reaper == nil {
@@ -196,7 +229,7 @@ func (t *transport) reap() {
 }
 
 // closeIdle closes the first n idle connections. The caller holds mu.
-func (t *transport) closeIdle(n int) {
+func (t *http1) closeIdle(n int) {
 	for _, c := range t.idle[:n] {
 		_ = c.Close() // nothing is under way that this could lose
 	}
@@ -206,7 +239,7 @@ func (t *transport) closeIdle(n int) {
 // responseBody gives its connection back when it is closed.
 type responseBody struct {
 	io.ReadCloser
-	transport *transport
+	transport *http1
 	conn      *conn
 	detach    func() bool // from the request's context; false if that has ended
 	whole     bool        // read to its end
