@@ -227,32 +227,39 @@ func (c *settleCall) key() settleKey { return settleKey{c.TaskID, c.Lease.Attemp
 
 // complete writes the completions of a batch, and returns what it did not write.
 func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
-	var params dbq.TaskCompleteParams
+	n := len(batch)
+	params := dbq.TaskCompleteParams{
+		Numbers: make([]int32, 0, n), Tids: make([]pgtype.TID, 0, n), Ids: make([]int64, 0, n), WorkerIds: make([]string, 0, n),
+		AttemptedAts: make([]time.Time, 0, n), Outputs: make([][]byte, 0, n),
+	}
+	asked := make([]*settleCall, 0, n)
 	for _, call := range batch {
 		if call.Outcome.Kind != OutcomeComplete || !call.Place.Valid {
+			left = append(left, call)
 			continue
 		}
+		params.Numbers = append(params.Numbers, int32(len(asked)))
+		asked = append(asked, call)
 		params.Tids = append(params.Tids, call.Place)
 		params.Ids = append(params.Ids, call.TaskID)
 		params.WorkerIds = append(params.WorkerIds, call.Lease.WorkerID)
 		params.AttemptedAts = append(params.AttemptedAts, call.Lease.AttemptedAt)
 		params.Outputs = append(params.Outputs, call.output())
 	}
-	if len(params.Ids) == 0 {
+	if len(asked) == 0 {
 		return batch, nil
 	}
-	rows, err := s.db.TaskComplete(ctx, params)
+	written, err := s.db.TaskComplete(ctx, params)
 	if err != nil {
 		return batch, err
 	}
-	written := make(map[settleKey]struct{}, len(rows))
-	for _, row := range rows {
-		written[settleKey{row.ID, row.AttemptedAt.UnixMicro()}] = struct{}{}
+	for _, number := range written {
+		call := asked[number]
+		asked[number] = nil
+		call.done(SettleResult{Verdict: Settled, State: "completed"}, nil)
 	}
-	for _, call := range batch {
-		if _, ok := written[call.key()]; ok && call.Outcome.Kind == OutcomeComplete {
-			call.done(SettleResult{Verdict: Settled, State: "completed"}, nil)
-		} else {
+	for _, call := range asked {
+		if call != nil {
 			left = append(left, call)
 		}
 	}

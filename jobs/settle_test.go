@@ -38,18 +38,16 @@ func (r *settleRecorder) TaskSettle(_ context.Context, params dbq.TaskSettlePara
 	return rows, nil
 }
 
-func (r *settleRecorder) TaskComplete(_ context.Context, params dbq.TaskCompleteParams) ([]dbq.TaskCompleteRow, error) {
+func (r *settleRecorder) TaskComplete(_ context.Context, params dbq.TaskCompleteParams) ([]int32, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls++
 	size := 0
-	rows := make([]dbq.TaskCompleteRow, len(params.Ids))
-	for i := range rows {
-		size += len(params.Outputs[i])
-		rows[i] = dbq.TaskCompleteRow{ID: params.Ids[i], AttemptedAt: params.AttemptedAts[i]}
+	for _, output := range params.Outputs {
+		size += len(output)
 	}
 	r.largest = max(r.largest, size)
-	return rows, nil
+	return params.Numbers, nil
 }
 
 // Postgres takes no message over 1 GB, and a statement with hundreds of MB takes

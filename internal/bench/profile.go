@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,7 @@ const (
 )
 
 // profile drains once more, without counting it, and leaves in dir the sidecar's
-// CPU profile and the statements that took Postgres's time.
+// CPU profile, what it allocated since its start, and the statements that took Postgres's time.
 func (r *Runner) profile(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("--profile: %w", err)
@@ -32,7 +33,11 @@ func (r *Runner) profile(ctx context.Context, dir string) error {
 		return r.server.track(ctx, db, &oid)
 	}
 	_, err := r.drainRound(ctx, contender, func(ctx context.Context, _ *database, crew *crew) error {
-		return saveProfile(ctx, crew.client, filepath.Join(dir, "sidecar.pprof"))
+		cpu := "/debug/pprof/profile?seconds=" + strconv.Itoa(profileSeconds)
+		if err := saveProfile(ctx, crew.client, cpu, filepath.Join(dir, "sidecar.pprof")); err != nil {
+			return err
+		}
+		return saveProfile(ctx, crew.client, "/debug/pprof/allocs", filepath.Join(dir, "sidecar.allocs.pprof"))
 	})
 	if err != nil {
 		return fmt.Errorf("profiled round: %w", err)
@@ -46,8 +51,9 @@ func (r *Runner) profile(ctx context.Context, dir string) error {
 	return nil
 }
 
-func saveProfile(ctx context.Context, sidecar *child, path string) error {
-	return sidecar.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), func(body io.Reader) error {
+// saveProfile writes what the sidecar answers to a file.
+func saveProfile(ctx context.Context, sidecar *child, ask, path string) error {
+	return sidecar.get(ctx, ask, func(body io.Reader) error {
 		f, err := os.Create(path)
 		if err != nil {
 			return fmt.Errorf("--profile: %w", err)

@@ -149,13 +149,18 @@ func (g *Governor) claimRows(ctx context.Context, worker string, n int) (rows []
 		}
 	}
 	found, full, err := c.take(ctx, n-len(rows), 0)
+	if len(rows) == 0 {
+		rows = found
+	} else {
+		rows = append(rows, found...)
+	}
 	if err == nil {
-		g.ageing.note(len(rows)+len(found), full)
+		g.ageing.note(len(rows), full)
 	}
 	if err == nil && !full {
 		g.candidates.drained(c.queues)
 	}
-	return append(rows, found...), full || others, err
+	return rows, full || others, err
 }
 
 // currentIntake prepares the policy in force, once.
@@ -399,7 +404,6 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, sent, now 
 	if meta.TimeoutMS > 0 {
 		timeout = time.Duration(min(meta.TimeoutMS, timeoutMax.Milliseconds())) * time.Millisecond
 	}
-	ctx, cancel := context.WithCancelCause(g.workCtx)
 	base, _, _ := strings.Cut(row.Queue, "|") // the hash of selector and protocol is nobody's business
 	x := &execution{
 		task: dispatch.Task{
@@ -410,13 +414,13 @@ func (g *Governor) newExecution(worker string, row *dbq.TaskClaimRow, sent, now 
 			CreatedAt: row.CreatedAt, ScheduledAt: row.ScheduledAt,
 		},
 		attemptTimes: attemptTimes{asked: sent, started: now},
-		ctx:          ctx,
-		cancel:       cancel,
+		ctx:          g.workCtx,
 		queue:        row.Queue,
 		place:        row.Tid,
 		series:       g.metrics.series.of(row.Kind, base),
 	}
 	if _, ok := g.config.Dispatcher.(dispatch.Starter); !ok {
+		x.ctx, x.cancel = context.WithCancelCause(g.workCtx)
 		x.later = make(chan jobs.Outcome, 1)
 	}
 	if timeout > 0 {

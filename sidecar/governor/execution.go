@@ -37,8 +37,10 @@ type Revoker interface {
 type execution struct {
 	task dispatch.Task
 	attemptTimes
-	ctx      context.Context //nolint:containedctx // lives as long as the attempt
-	cancel   context.CancelCauseFunc
+	ctx      context.Context         //nolint:containedctx // lives as long as the attempt
+	cancel   context.CancelCauseFunc // ends ctx; nil for an attempt that was started rather than waited for
+	ending   ending                  // of such an attempt
+	deadline *time.Timer             // ends it; nil: it has none
 	accepted atomic.Bool
 	spans    *spans.Attempt    // nil: not traced
 	later    chan jobs.Outcome // capacity 1: the outcome of an accepted task; nil where none are accepted
@@ -46,12 +48,57 @@ type execution struct {
 	place    pgtype.TID        // where the claim left the row
 	series   taskSeries
 	group    *group
+}
 
-	// Of an attempt that was started rather than waited for; see start.
-	deadline *time.Timer
-	unwatch  func() bool
-	endMu    sync.Mutex
-	end      func(cause error)
+// end ends the attempt from outside, unless it is over.
+func (x *execution) end(cause error) {
+	if x.cancel != nil {
+		x.cancel(cause)
+		return
+	}
+	x.ending.end(cause)
+}
+
+// ends reports whether it was told to end.
+func (x *execution) ends() bool { return x.ctx.Err() != nil || x.ending.cause() != nil }
+
+// ending ends an attempt that was started, for the first cause that there is, even if
+// that comes before it is known how. A context for each would cost more than the task.
+type ending struct {
+	mu    sync.Mutex
+	first error
+	how   func(cause error)
+}
+
+func (e *ending) end(cause error) {
+	e.mu.Lock()
+	if e.first != nil {
+		e.mu.Unlock()
+		return
+	}
+	e.first = cause
+	how := e.how
+	e.mu.Unlock()
+	if how != nil {
+		how(cause)
+	}
+}
+
+// by says how the attempt is ended.
+func (e *ending) by(how func(cause error)) {
+	e.mu.Lock()
+	e.how = how
+	cause := e.first
+	e.mu.Unlock()
+	if cause != nil {
+		how(cause)
+	}
+}
+
+func (e *ending) cause() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first
 }
 
 // group are the attempts of one claim. River runs them as one job: what it does
@@ -190,23 +237,17 @@ func (g *Governor) start(x *execution, starter dispatch.Starter) {
 		g.ended(x, jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: errSuspended})
 		return
 	}
-	x.unwatch = context.AfterFunc(x.ctx, func() {
-		x.endMu.Lock()
-		end := x.end
-		x.endMu.Unlock()
-		if end != nil {
-			end(context.Cause(x.ctx))
-		}
-	})
-	if !x.task.Deadline.IsZero() {
-		x.deadline = time.AfterFunc(time.Until(x.task.Deadline), func() { x.cancel(dispatch.ErrDeadline) })
+	x.limit()
+	x.ending.by(g.begun(x, starter))
+	if g.workCtx.Err() != nil {
+		x.end(context.Cause(g.workCtx)) // it came when all were told
 	}
-	end := g.begun(x, starter)
-	x.endMu.Lock()
-	x.end = end
-	x.endMu.Unlock()
-	if x.ctx.Err() != nil {
-		end(context.Cause(x.ctx)) // before it was known; after its end it does nothing
+}
+
+// limit has the attempt end at its deadline.
+func (x *execution) limit() {
+	if !x.task.Deadline.IsZero() {
+		x.deadline = time.AfterFunc(time.Until(x.task.Deadline), func() { x.end(dispatch.ErrDeadline) })
 	}
 }
 
@@ -246,13 +287,12 @@ func (g *Governor) ended(x *execution, outcome jobs.Outcome) {
 
 // release ends an attempt here and gives back its slot.
 func (g *Governor) release(x *execution) {
-	if x.unwatch != nil {
-		x.unwatch()
-	}
 	if x.deadline != nil {
 		x.deadline.Stop()
 	}
-	x.cancel(nil)
+	if x.cancel != nil {
+		x.cancel(nil)
+	}
 	g.running.remove(x)
 	g.tally.end(time.Now(), &x.attemptTimes)
 	g.free(1)
@@ -291,13 +331,8 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 	if !g.owns(x.task.Lease.WorkerID) {
 		return jobs.Outcome{Kind: jobs.OutcomeHandBack, Error: errSuspended}
 	}
-	ctx := x.ctx
-	if !x.task.Deadline.IsZero() {
-		var stop context.CancelFunc
-		ctx, stop = context.WithDeadlineCause(ctx, x.task.Deadline, dispatch.ErrDeadline)
-		defer stop()
-	}
-	outcome = g.config.Dispatcher.Dispatch(ctx, &x.task)
+	x.limit()
+	outcome = g.config.Dispatcher.Dispatch(x.ctx, &x.task)
 	if outcome.Kind != jobs.OutcomeAccepted {
 		return outcome
 	}
@@ -306,11 +341,11 @@ func (g *Governor) dispatch(x *execution) (outcome jobs.Outcome) {
 	select {
 	case outcome = <-x.later:
 		return outcome
-	case <-ctx.Done():
-		cause := context.Cause(ctx)
+	case <-x.ctx.Done():
+		cause := context.Cause(x.ctx)
 		if revoker, ok := g.config.Dispatcher.(Revoker); ok && !errors.Is(cause, errSettledByApp) {
-			if err := revoker.Revoke(context.WithoutCancel(ctx), &x.task, cause); err != nil {
-				g.config.Logger.WarnContext(ctx, "the app doesn't know that its accepted task is over",
+			if err := revoker.Revoke(context.WithoutCancel(x.ctx), &x.task, cause); err != nil {
+				g.config.Logger.WarnContext(x.ctx, "the app doesn't know that its accepted task is over",
 					x.task.LogAttrs(), slog.Any("error", err))
 			}
 		}

@@ -306,6 +306,9 @@ func (g *Governor) stop(ctx context.Context, margin time.Duration) error {
 		g.config.Logger.WarnContext(ctx, "shutdown grace is over: handing running tasks back", slog.Int("tasks", left))
 	}
 	g.cancelWork(dispatch.ErrShutdown) // also of what a claim under way still gets
+	for _, x := range g.running.all(func(*execution) bool { return true }) {
+		x.end(dispatch.ErrShutdown)
+	}
 	marginCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin)
 	defer cancel()
 	g.waitIdle(marginCtx)

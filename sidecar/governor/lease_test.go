@@ -137,13 +137,13 @@ func (d *settleDB) TaskSettle(ctx context.Context, params dbq.TaskSettleParams) 
 	return rows, err
 }
 
-func (d *settleDB) TaskComplete(ctx context.Context, params dbq.TaskCompleteParams) ([]dbq.TaskCompleteRow, error) {
-	rows, err := d.Querier.TaskComplete(ctx, params)
+func (d *settleDB) TaskComplete(ctx context.Context, params dbq.TaskCompleteParams) ([]int32, error) {
+	written, err := d.Querier.TaskComplete(ctx, params)
 	if d.loseNext > 0 {
 		d.loseNext--
 		return nil, errAnswerLost
 	}
-	return rows, err
+	return written, err
 }
 
 func claimOne(t *testing.T, pool *pgxpool.Pool, worker string) (int64, jobs.Lease) {

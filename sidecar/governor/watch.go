@@ -20,7 +20,7 @@ const (
 func (g *Governor) watch(ctx context.Context) error {
 	for sleep(ctx, watchInterval) {
 		horizon := time.Now().Add(-watchInterval)
-		long := g.running.all(func(x *execution) bool { return x.started.Before(horizon) && x.ctx.Err() == nil })
+		long := g.running.all(func(x *execution) bool { return x.started.Before(horizon) && !x.ends() })
 		if len(long) == 0 || g.holds.has(holdFenced) {
 			continue
 		}
@@ -50,16 +50,16 @@ func (g *Governor) watchOnce(ctx context.Context, long []*execution) error {
 		x := byID[row.ID]
 		switch {
 		case row.Held && row.CancelRequested:
-			x.cancel(dispatch.ErrCancelled)
+			x.end(dispatch.ErrCancelled)
 		case row.Held:
 		case row.State == "completed":
 			// The app has completed it. An open call may still have an answer to
 			// give; a task that was accepted has not.
 			if x.accepted.Load() {
-				x.cancel(errSettledByApp)
+				x.end(errSettledByApp)
 			}
 		default:
-			x.cancel(dispatch.ErrLeaseLost)
+			x.end(dispatch.ErrLeaseLost)
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func (g *Governor) watchOnce(ctx context.Context, long []*execution) error {
 // cancelTask ends the attempts of a task that somebody cancelled.
 func (g *Governor) cancelTask(taskID int64) {
 	for _, x := range g.running.all(func(x *execution) bool { return x.task.ID == taskID }) {
-		x.cancel(dispatch.ErrCancelled)
+		x.end(dispatch.ErrCancelled)
 	}
 }
 

@@ -217,7 +217,7 @@ func (g *Governor) beatOnce(ctx context.Context, limit, roundTrip time.Duration)
 			slog.String("worker_id", evicted), slog.Int("tasks", len(lost)), slog.Bool("registers_anew", !draining))
 	}
 	for _, x := range lost {
-		x.cancel(dispatch.ErrLeaseLost)
+		x.end(dispatch.ErrLeaseLost)
 	}
 	if draining {
 		return errGone
@@ -238,7 +238,7 @@ func (g *Governor) fence(ctx context.Context) {
 	g.config.Logger.ErrorContext(ctx, "no contact with Postgres: claiming nothing and ending calls before another worker may get their tasks",
 		slog.Duration("after", g.config.FenceAfter), slog.Int("calls", len(calls)))
 	for _, x := range calls {
-		x.cancel(dispatch.ErrFenced)
+		x.end(dispatch.ErrFenced)
 	}
 }
 

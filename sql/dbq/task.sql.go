@@ -37,18 +37,19 @@ func (q *Queries) AttemptLogSweep(ctx context.Context, arg AttemptLogSweepParams
 	return result.RowsAffected(), nil
 }
 
-const taskComplete = `-- name: TaskComplete :many
+const taskComplete = `-- name: TaskComplete :one
 WITH input AS (
     SELECT
-        unnest($1::tid[]) AS tid,
-        unnest($2::bigint[]) AS id,
-        unnest($3::text[]) AS worker_id,
-        unnest($4::timestamptz[]) AS attempted_at,
-        unnest($5::jsonb[]) AS output
+        unnest($1::integer[]) AS number,
+        unnest($2::tid[]) AS tid,
+        unnest($3::bigint[]) AS id,
+        unnest($4::text[]) AS worker_id,
+        unnest($5::timestamptz[]) AS attempted_at,
+        unnest($6::jsonb[]) AS output
 ),
 
 held AS MATERIALIZED (
-    SELECT j.ctid AS tid, i.output
+    SELECT j.ctid AS tid, i.number, i.output
     FROM input AS i
     JOIN sched.river_job AS j
         ON j.ctid = i.tid
@@ -57,18 +58,24 @@ held AS MATERIALIZED (
         AND j.attempted_at = i.attempted_at
         AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
     FOR NO KEY UPDATE OF j SKIP LOCKED
+),
+
+written AS (
+    UPDATE sched.river_job AS j
+    SET state = 'completed',
+        finalized_at = clock_timestamp(),
+        metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
+    FROM held AS h
+    WHERE j.ctid = h.tid
+    RETURNING h.number
 )
 
-UPDATE sched.river_job AS j
-SET state = 'completed',
-    finalized_at = clock_timestamp(),
-    metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
-FROM held AS h
-WHERE j.ctid = h.tid
-RETURNING j.id::bigint AS id, j.attempted_at::timestamptz AS attempted_at
+SELECT coalesce(array_agg(w.number), '{}')::integer[] AS written
+FROM written AS w
 `
 
 type TaskCompleteParams struct {
+	Numbers      []int32
 	Tids         []pgtype.TID
 	Ids          []int64
 	WorkerIds    []string
@@ -76,40 +83,23 @@ type TaskCompleteParams struct {
 	Outputs      [][]byte
 }
 
-type TaskCompleteRow struct {
-	ID          int64
-	AttemptedAt time.Time
-}
-
 // The short way for attempts that completed, which nearly all do: writes those whose
-// lease still owns the running attempt, and names them. The row is looked for where the
-// claim left it, without an index. What is missing in the answer, for one because
-// somebody changed the row since, goes to TaskSettle, which says why. Runs as often as
-// attempts end, many at a time.
-func (q *Queries) TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]TaskCompleteRow, error) {
-	rows, err := q.db.Query(ctx, taskComplete,
+// lease still owns the running attempt, and answers with their numbers: one row costs
+// less than one for each. The row is looked for where the claim left it, without an
+// index. What is missing in the answer, for one because somebody changed the row since,
+// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+func (q *Queries) TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]int32, error) {
+	row := q.db.QueryRow(ctx, taskComplete,
+		arg.Numbers,
 		arg.Tids,
 		arg.Ids,
 		arg.WorkerIds,
 		arg.AttemptedAts,
 		arg.Outputs,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TaskCompleteRow
-	for rows.Next() {
-		var i TaskCompleteRow
-		if err := rows.Scan(&i.ID, &i.AttemptedAt); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var written []int32
+	err := row.Scan(&written)
+	return written, err
 }
 
 const taskPromote = `-- name: TaskPromote :one

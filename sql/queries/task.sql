@@ -1,11 +1,12 @@
--- name: TaskComplete :many
+-- name: TaskComplete :one
 -- The short way for attempts that completed, which nearly all do: writes those whose
--- lease still owns the running attempt, and names them. The row is looked for where the
--- claim left it, without an index. What is missing in the answer, for one because
--- somebody changed the row since, goes to TaskSettle, which says why. Runs as often as
--- attempts end, many at a time.
+-- lease still owns the running attempt, and answers with their numbers: one row costs
+-- less than one for each. The row is looked for where the claim left it, without an
+-- index. What is missing in the answer, for one because somebody changed the row since,
+-- goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
 WITH input AS (
     SELECT
+        unnest(@numbers::integer[]) AS number,
         unnest(@tids::tid[]) AS tid,
         unnest(@ids::bigint[]) AS id,
         unnest(@worker_ids::text[]) AS worker_id,
@@ -14,7 +15,7 @@ WITH input AS (
 ),
 
 held AS MATERIALIZED (
-    SELECT j.ctid AS tid, i.output
+    SELECT j.ctid AS tid, i.number, i.output
     FROM input AS i
     JOIN sched.river_job AS j
         ON j.ctid = i.tid
@@ -23,15 +24,20 @@ held AS MATERIALIZED (
         AND j.attempted_at = i.attempted_at
         AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
     FOR NO KEY UPDATE OF j SKIP LOCKED
+),
+
+written AS (
+    UPDATE sched.river_job AS j
+    SET state = 'completed',
+        finalized_at = clock_timestamp(),
+        metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
+    FROM held AS h
+    WHERE j.ctid = h.tid
+    RETURNING h.number
 )
 
-UPDATE sched.river_job AS j
-SET state = 'completed',
-    finalized_at = clock_timestamp(),
-    metadata = CASE WHEN h.output IS NULL THEN j.metadata ELSE j.metadata || jsonb_build_object('output', h.output) END
-FROM held AS h
-WHERE j.ctid = h.tid
-RETURNING j.id::bigint AS id, j.attempted_at::timestamptz AS attempted_at;
+SELECT coalesce(array_agg(w.number), '{}')::integer[] AS written
+FROM written AS w;
 
 -- name: TaskSettle :many
 -- Writes the outcomes of a batch of attempts and says of each what became of it. For
