@@ -101,7 +101,10 @@ type client struct {
 	running  map[key]context.CancelCauseFunc
 	progress map[key]*workerv1.Progress
 	results  []*workerv1.Result // to be sent
-	sent     []*workerv1.Result // on the present session; sent again on the next
+	// Sent on the present session, frame by frame; sent again on the next. There is at
+	// least a window of them, if so many were sent.
+	sent   [][]*workerv1.Result
+	sentOf int // results in sent
 }
 
 // run opens sessions until ctx has ended and nothing is left to return.
@@ -188,11 +191,12 @@ func (c *client) hello() *workerv1.SessionRequest {
 	}
 	// What was sent may not have arrived; a result that did is known there. The oldest
 	// are the likeliest to have.
-	if extra := len(c.sent) + len(c.running) + len(c.results) - inFlightMax; extra > 0 {
-		c.sent = c.sent[min(extra, len(c.sent)):]
+	again := slices.Concat(c.sent...)
+	if extra := len(again) + len(c.running) + len(c.results) - inFlightMax; extra > 0 {
+		again = again[min(extra, len(again)):]
 	}
-	c.results = append(c.sent, c.results...)
-	c.sent = nil
+	c.results = append(again, c.results...)
+	c.sent, c.sentOf = nil, 0
 	for _, result := range c.results {
 		hello.InFlight = append(hello.InFlight, &workerv1.TaskRef{TaskId: result.GetTaskId(), Lease: result.GetLease()})
 	}
@@ -297,10 +301,14 @@ func (c *client) next() (results []*workerv1.Result, frames []*workerv1.SessionR
 	}
 	results = c.results[:n:n]
 	c.results = c.results[n:]
-	c.sent = append(c.sent, results...)
+	if n > 0 {
+		c.sent, c.sentOf = append(c.sent, results), c.sentOf+n
+	}
 	// A window of them at most can be unknown to the sidecar.
-	if extra := len(c.sent) - c.options.Window; extra > 0 {
-		c.sent = slices.Delete(c.sent, 0, extra)
+	for len(c.sent) > 0 && c.sentOf-len(c.sent[0]) >= c.options.Window {
+		c.sentOf -= len(c.sent[0])
+		c.sent[0] = nil
+		c.sent = c.sent[1:]
 	}
 	return results, frames
 }
