@@ -225,16 +225,17 @@ type settleKey struct {
 
 func (c *settleCall) key() settleKey { return settleKey{c.TaskID, c.Lease.AttemptedAt.UnixMicro()} }
 
-// complete writes the completions of a batch, and returns what it did not write.
+// complete writes the completions in a batch that are of one worker, and returns what
+// it did not write: only after an eviction are there those of two.
 func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*settleCall, err error) {
 	n := len(batch)
 	params := dbq.TaskCompleteParams{
-		Numbers: make([]int32, 0, n), Tids: make([]pgtype.TID, 0, n), Ids: make([]int64, 0, n), WorkerIds: make([]string, 0, n),
-		AttemptedAts: make([]time.Time, 0, n), Outputs: make([][]byte, 0, n),
+		Numbers: make([]int32, 0, n), Tids: make([]pgtype.TID, 0, n), Ids: make([]int64, 0, n),
+		AttemptedAts: make([]time.Time, 0, n), WorkerID: batch[0].Lease.WorkerID,
 	}
 	asked := make([]*settleCall, 0, n)
 	for _, call := range batch {
-		if call.Outcome.Kind != OutcomeComplete || !call.Place.Valid {
+		if call.Outcome.Kind != OutcomeComplete || !call.Place.Valid || call.Lease.WorkerID != params.WorkerID {
 			left = append(left, call)
 			continue
 		}
@@ -242,9 +243,11 @@ func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*se
 		asked = append(asked, call)
 		params.Tids = append(params.Tids, call.Place)
 		params.Ids = append(params.Ids, call.TaskID)
-		params.WorkerIds = append(params.WorkerIds, call.Lease.WorkerID)
 		params.AttemptedAts = append(params.AttemptedAts, call.Lease.AttemptedAt)
-		params.Outputs = append(params.Outputs, call.output())
+		if output := call.output(); output != nil {
+			params.Outputs = append(params.Outputs, make([][]byte, len(asked)-1-len(params.Outputs))...)
+			params.Outputs = append(params.Outputs, output)
+		}
 	}
 	if len(asked) == 0 {
 		return batch, nil

@@ -148,12 +148,18 @@ func (d *settleDB) TaskComplete(ctx context.Context, params dbq.TaskCompletePara
 
 func claimOne(t *testing.T, pool *pgxpool.Pool, worker string) (int64, jobs.Lease) {
 	t.Helper()
+	row := claimRow(t, pool, worker)
+	return row.ID, jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt}
+}
+
+func claimRow(t *testing.T, pool *pgxpool.Pool, worker string) dbq.TaskClaimRow {
+	t.Helper()
 	_, err := pool.Exec(t.Context(), `insert into sched.worker (id, client_id) values ($1, $1) on conflict do nothing`, worker)
 	require.NoError(t, err)
 	rows, err := dbq.New(pool).TaskClaim(t.Context(), dbq.TaskClaimParams{Queues: []string{"default"}, Max: 1, WorkerID: worker})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
-	return rows[0].ID, jobs.Lease{WorkerID: worker, AttemptedAt: rows[0].AttemptedAt}
+	return rows[0]
 }
 
 func runSettler(t *testing.T, db dbq.Querier) *jobs.Settler {
@@ -170,8 +176,18 @@ func runSettler(t *testing.T, db dbq.Querier) *jobs.Settler {
 // written together, each as it ended; what can't be written now keeps nothing waiting.
 func TestMixedOutcomesGoTogether(t *testing.T) {
 	t.Parallel()
+	for name, placed := range map[string]bool{"rows whose place is known": true, "rows that are looked for": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testMixedOutcomes(t, placed)
+		})
+	}
+}
+
+func testMixedOutcomes(t *testing.T, placed bool) {
+	t.Helper()
 	pool := pgtest.New(t)
-	const n = 6
+	const n = 9
 	outcomes := [n]jobs.Outcome{
 		{Kind: jobs.OutcomeComplete},
 		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`{"n": 1}`)},
@@ -179,12 +195,24 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 		{Kind: jobs.OutcomeComplete}, // its lease is lost
 		{Kind: jobs.OutcomeComplete}, // its row is locked for a while
 		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`"\u0000"`)},
+		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`6`)}, // of a worker that is another one
+		{Kind: jobs.OutcomeComplete, Output: json.RawMessage(`7`)},
+		{Kind: jobs.OutcomeComplete},
 	}
 	var ids [n]int64
-	var leases [n]jobs.Lease
+	var settlements [n]jobs.Settlement
 	for i := range n {
+		worker := "w-same"
+		if i == 6 {
+			worker = "w-other"
+		}
 		enqueue(t, pool, `'k'`)
-		ids[i], leases[i] = claimOne(t, pool, "w-same")
+		row := claimRow(t, pool, worker)
+		ids[i] = row.ID
+		settlements[i] = jobs.Settlement{TaskID: row.ID, Lease: jobs.Lease{WorkerID: worker, AttemptedAt: row.AttemptedAt}, Outcome: outcomes[i]}
+		if placed {
+			settlements[i].Place = row.Tid
+		}
 	}
 	exec(t, pool, `update sched.river_job set attempted_at = attempted_at + interval '1 second' where id = $1`, ids[3])
 	tx, err := pool.Begin(t.Context())
@@ -201,7 +229,7 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 	}
 	answers := make(chan answer, n)
 	for i := range n {
-		settler.Begin(t.Context(), jobs.Settlement{TaskID: ids[i], Lease: leases[i], Outcome: outcomes[i]}, func(result jobs.SettleResult, err error) {
+		settler.Begin(t.Context(), settlements[i], func(result jobs.SettleResult, err error) {
 			answers <- answer{i, result, err}
 		})
 	}
@@ -217,8 +245,12 @@ func TestMixedOutcomesGoTogether(t *testing.T) {
 		got[a.i] = a.result
 	}
 	completed, discarded := jobs.SettleResult{Verdict: jobs.Settled, State: "completed"}, jobs.SettleResult{Verdict: jobs.Settled, State: "discarded"}
-	require.Equal(t, map[int]jobs.SettleResult{0: completed, 1: completed, 2: discarded, 3: {Verdict: jobs.Refused}, 5: discarded}, got)
-	require.JSONEq(t, `{"n": 1}`, column[string](t, pool, ids[1], "metadata ->> 'output'"))
+	require.Equal(t, map[int]jobs.SettleResult{
+		0: completed, 1: completed, 2: discarded, 3: {Verdict: jobs.Refused}, 5: discarded, 6: completed, 7: completed, 8: completed,
+	}, got)
+	for i, output := range map[int]string{0: "none", 1: `{"n": 1}`, 6: "6", 7: "7", 8: "none"} {
+		require.Equal(t, output, column[string](t, pool, ids[i], "coalesce(metadata ->> 'output', 'none')"))
+	}
 	require.Equal(t, "running", state(t, pool, ids[3]))
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, answer{i: 4, result: completed}, <-answers)

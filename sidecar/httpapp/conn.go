@@ -46,7 +46,7 @@ func (c *conn) alive() bool {
 		_, failure = syscall.Read(int(fd), b[:])
 		return true
 	})
-	return err == nil && failure == syscall.EAGAIN //nolint:errorlint // a system call returns it as it is
+	return err == nil && failure == syscall.EAGAIN
 }
 
 // clean reports whether the last request has gone out and nothing came but its response.
@@ -73,7 +73,7 @@ func (c *conn) exchange(message []byte) (*http.Response, error) {
 	response, err := c.readHeader()
 	if err != nil {
 		_ = c.Close() // the error that counts is there already
-		<-c.written
+		_ = <-c.written
 		return nil, err
 	}
 	return response, nil

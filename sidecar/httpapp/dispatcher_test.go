@@ -77,7 +77,7 @@ func TestContextEnds(t *testing.T) {
 // signalReads closes reached when d has read n bytes of its connection and
 // wants more.
 func signalReads(d *Dispatcher, n int, reached chan struct{}) {
-	t := d.transport.(*http1) //nolint:errcheck,forcetypeassert // a test's own
+	t := d.transport.(*http1) //nolint:forcetypeassert // a test's own
 	dial := t.dial
 	t.dial = func(ctx context.Context) (net.Conn, error) {
 		conn, err := dial(ctx)

@@ -249,7 +249,7 @@ type responseBody struct {
 
 func (b *responseBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a body's end is this very value
+	if err == io.EOF {
 		b.whole = true
 	}
 	return n, err

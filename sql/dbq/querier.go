@@ -279,11 +279,12 @@ type Querier interface {
 	// The same where limits, left-out kinds or canaries are in play. The last row is a
 	// report on the lanes alone, with id 0.
 	TaskClaimLanes(ctx context.Context, arg TaskClaimLanesParams) ([]TaskClaimLanesRow, error)
-	// The short way for attempts that completed, which nearly all do: writes those whose
-	// lease still owns the running attempt, and answers with their numbers: one row costs
-	// less than one for each. The row is looked for where the claim left it, without an
-	// index. What is missing in the answer, for one because somebody changed the row since,
-	// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+	// The short way for attempts of one worker that completed, which nearly all do: writes
+	// those whose lease still owns the running attempt, and answers with their numbers: one
+	// row costs less than one for each. The row is looked for where the claim left it,
+	// without an index. What is missing in the answer, for one because somebody changed the
+	// row since, goes to TaskSettle, which says why. Runs as often as attempts end, many at
+	// a time.
 	TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]int32, error)
 	// Adds tasks, all or none, and says how many ids came back.
 	TaskEnqueueMany(ctx context.Context, tasks []byte) (int64, error)

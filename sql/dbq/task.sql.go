@@ -43,9 +43,8 @@ WITH input AS (
         unnest($1::integer[]) AS number,
         unnest($2::tid[]) AS tid,
         unnest($3::bigint[]) AS id,
-        unnest($4::text[]) AS worker_id,
-        unnest($5::timestamptz[]) AS attempted_at,
-        unnest($6::jsonb[]) AS output
+        unnest($4::timestamptz[]) AS attempted_at,
+        unnest($5::jsonb[]) AS output -- of fewer than the rest, or none: the others have none
 ),
 
 held AS MATERIALIZED (
@@ -56,7 +55,7 @@ held AS MATERIALIZED (
         AND j.id = i.id
         AND j.state = 'running'
         AND j.attempted_at = i.attempted_at
-        AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
+        AND j.attempted_by[cardinality(j.attempted_by)] = $6::text
     FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
 
@@ -78,24 +77,25 @@ type TaskCompleteParams struct {
 	Numbers      []int32
 	Tids         []pgtype.TID
 	Ids          []int64
-	WorkerIds    []string
 	AttemptedAts []time.Time
 	Outputs      [][]byte
+	WorkerID     string
 }
 
-// The short way for attempts that completed, which nearly all do: writes those whose
-// lease still owns the running attempt, and answers with their numbers: one row costs
-// less than one for each. The row is looked for where the claim left it, without an
-// index. What is missing in the answer, for one because somebody changed the row since,
-// goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+// The short way for attempts of one worker that completed, which nearly all do: writes
+// those whose lease still owns the running attempt, and answers with their numbers: one
+// row costs less than one for each. The row is looked for where the claim left it,
+// without an index. What is missing in the answer, for one because somebody changed the
+// row since, goes to TaskSettle, which says why. Runs as often as attempts end, many at
+// a time.
 func (q *Queries) TaskComplete(ctx context.Context, arg TaskCompleteParams) ([]int32, error) {
 	row := q.db.QueryRow(ctx, taskComplete,
 		arg.Numbers,
 		arg.Tids,
 		arg.Ids,
-		arg.WorkerIds,
 		arg.AttemptedAts,
 		arg.Outputs,
+		arg.WorkerID,
 	)
 	var written []int32
 	err := row.Scan(&written)

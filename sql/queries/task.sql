@@ -1,17 +1,17 @@
 -- name: TaskComplete :one
--- The short way for attempts that completed, which nearly all do: writes those whose
--- lease still owns the running attempt, and answers with their numbers: one row costs
--- less than one for each. The row is looked for where the claim left it, without an
--- index. What is missing in the answer, for one because somebody changed the row since,
--- goes to TaskSettle, which says why. Runs as often as attempts end, many at a time.
+-- The short way for attempts of one worker that completed, which nearly all do: writes
+-- those whose lease still owns the running attempt, and answers with their numbers: one
+-- row costs less than one for each. The row is looked for where the claim left it,
+-- without an index. What is missing in the answer, for one because somebody changed the
+-- row since, goes to TaskSettle, which says why. Runs as often as attempts end, many at
+-- a time.
 WITH input AS (
     SELECT
         unnest(@numbers::integer[]) AS number,
         unnest(@tids::tid[]) AS tid,
         unnest(@ids::bigint[]) AS id,
-        unnest(@worker_ids::text[]) AS worker_id,
         unnest(@attempted_ats::timestamptz[]) AS attempted_at,
-        unnest(@outputs::jsonb[]) AS output
+        unnest(@outputs::jsonb[]) AS output -- of fewer than the rest, or none: the others have none
 ),
 
 held AS MATERIALIZED (
@@ -22,7 +22,7 @@ held AS MATERIALIZED (
         AND j.id = i.id
         AND j.state = 'running'
         AND j.attempted_at = i.attempted_at
-        AND j.attempted_by[cardinality(j.attempted_by)] = i.worker_id
+        AND j.attempted_by[cardinality(j.attempted_by)] = @worker_id::text
     FOR NO KEY UPDATE OF j SKIP LOCKED
 ),
 
