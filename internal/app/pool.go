@@ -150,9 +150,15 @@ func hosts(conn *pgx.ConnConfig) map[string]struct{} {
 // No transaction of ours is idle for long; a stricter or another limit than none
 // stays. The statements that claim skip rows which others hold: where transactions
 // must look as if they came one after the other, that is a conflict each time.
+//
+// Plans are made once, mostly while the table of tasks is empty. To read a table that is
+// empty as a whole is as cheap as an index, and would stay the plan when a million tasks
+// are in it; every statement that runs often has its index. Without that way a plan may
+// look so dear that compiling it seems to pay.
 func setUpSession(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.PgConn().Exec(ctx, fmt.Sprintf(`SELECT
 			set_config('default_transaction_isolation', 'read committed', false),
+			set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false),
 			CASE WHEN current_setting('plan_cache_mode') = 'auto' THEN set_config('plan_cache_mode', 'force_generic_plan', false) END,
 			CASE WHEN current_setting('idle_in_transaction_session_timeout') = '0'
 				THEN set_config('idle_in_transaction_session_timeout', '%d', false) END

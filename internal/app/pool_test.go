@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sched-sidecar/sched/internal/config"
 	"github.com/sched-sidecar/sched/internal/pgtest"
+	"github.com/sched-sidecar/sched/sql/dbq"
 )
 
 func openTestPool(t *testing.T, dsn string) *pgxpool.Pool {
@@ -143,4 +145,108 @@ func TestListenConfig(t *testing.T) {
 			require.Equal(t, "arrives", news.Payload)
 		})
 	}
+}
+
+// The plans that a sidecar makes while there is no task are those that it has when there
+// are many.
+func TestPlansOfAnEmptyTableSuitAFullOne(t *testing.T) {
+	t.Parallel()
+	admin := pgtest.New(t)
+	exec := func(sql string) {
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	exec("ALTER TABLE sched.river_job SET (autovacuum_enabled = off)")
+	exec("VACUUM sched.river_job")
+	exec("INSERT INTO sched.worker (id, client_id) VALUES ('w-1', 'c')")
+	conn, err := openTestPool(t, pgtest.DSN(admin)).Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+
+	const lanes = 4
+	work := func(tx pgx.Tx) (done int) {
+		q := dbq.New(tx)
+		_, err := q.QueueWaiting(t.Context(), dbq.QueueWaitingParams{Queues: []string{"default"}, Max: 10})
+		require.NoError(t, err)
+		_, err = q.TaskClaimLanes(t.Context(), dbq.TaskClaimLanesParams{
+			WorkerID: "w-1", Max: lanes, WindowRows: 100, BudgetMs: 1000, Queues: []string{"default"}, Priorities: []int32{1},
+			LaneKinds: []string{""}, FromUs: []int64{0}, FromIds: []int64{0}, ToUs: []int64{math.MaxInt64}, ToIds: []int64{math.MaxInt64},
+			Lows: []float32{0}, Highs: []float32{100},
+		})
+		require.NoError(t, err)
+		rows, err := q.TaskClaim(t.Context(), dbq.TaskClaimParams{Queues: []string{"default"}, Max: 100, WorkerID: "w-1"})
+		require.NoError(t, err)
+		complete := dbq.TaskCompleteParams{WorkerID: "w-1"}
+		settle := dbq.TaskSettleParams{}
+		for i, row := range rows {
+			if i%2 == 0 {
+				complete.Numbers, complete.Tids = append(complete.Numbers, int32(i)), append(complete.Tids, row.Tid)
+				complete.Ids, complete.AttemptedAts = append(complete.Ids, row.ID), append(complete.AttemptedAts, row.AttemptedAt)
+				continue
+			}
+			settle.Ids, settle.WorkerIds = append(settle.Ids, row.ID), append(settle.WorkerIds, "w-1")
+			settle.AttemptedAts, settle.Outcomes = append(settle.AttemptedAts, row.AttemptedAt), append(settle.Outcomes, "retry")
+			settle.DelaysMs, settle.Errors, settle.Outputs = append(settle.DelaysMs, 1000), append(settle.Errors, "x"), append(settle.Outputs, nil)
+		}
+		written, err := q.TaskComplete(t.Context(), complete)
+		require.NoError(t, err)
+		settled, err := q.TaskSettle(t.Context(), settle)
+		require.NoError(t, err)
+		return len(written) + len(settled)
+	}
+	inTx := func(do func(pgx.Tx)) {
+		require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { do(tx); return nil }))
+	}
+	inTx(func(tx pgx.Tx) { require.Zero(t, work(tx)) })
+	exec("INSERT INTO sched.river_job (kind, args, queue) SELECT 'k', '{}', 'default' FROM generate_series(1, 5000)")
+	inTx(func(tx pgx.Tx) {
+		before := scansOfTasks(t, tx)
+		require.Equal(t, 100, work(tx))
+		require.Equal(t, before[0], scansOfTasks(t, tx)[0], "reads of the whole table")
+	})
+}
+
+// Completions go to where the claims left the rows, also where the statistics say that
+// nothing ever runs, which makes the index by status look cheapest.
+func TestCompletionsNeedNoIndex(t *testing.T) {
+	t.Parallel()
+	admin := pgtest.New(t)
+	for _, sql := range []string{
+		"INSERT INTO sched.worker (id, client_id) VALUES ('w-1', 'c')",
+		`INSERT INTO sched.river_job (kind, args, queue, state, attempt, attempted_at, attempted_by, finalized_at)
+			SELECT 'k', '{}', 'default', 'completed', 1, now(), '{w-0}', now() FROM generate_series(1, 20000)`,
+		"INSERT INTO sched.river_job (kind, args, queue) SELECT 'k', '{}', 'default' FROM generate_series(1, 500)",
+		"ANALYZE sched.river_job",
+	} {
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	conn, err := openTestPool(t, pgtest.DSN(admin)).Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	rows, err := dbq.New(conn).TaskClaim(t.Context(), dbq.TaskClaimParams{Queues: []string{"default"}, Max: 500, WorkerID: "w-1"})
+	require.NoError(t, err)
+	complete := dbq.TaskCompleteParams{WorkerID: "w-1"}
+	for i, row := range rows {
+		complete.Numbers, complete.Tids = append(complete.Numbers, int32(i)), append(complete.Tids, row.Tid)
+		complete.Ids, complete.AttemptedAts = append(complete.Ids, row.ID), append(complete.AttemptedAts, row.AttemptedAt)
+	}
+	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		before := scansOfTasks(t, tx)
+		written, err := dbq.New(tx).TaskComplete(t.Context(), complete)
+		require.NoError(t, err)
+		require.Len(t, written, 500)
+		after := scansOfTasks(t, tx)
+		require.Equal(t, before, after, "reads of the whole table, and through an index")
+		return nil
+	}))
+}
+
+// scansOfTasks is how often a session has read the table of tasks as a whole and through
+// an index, its latest transactions included.
+func scansOfTasks(t *testing.T, tx pgx.Tx) (scans [2]int) {
+	t.Helper()
+	require.NoError(t, tx.QueryRow(t.Context(),
+		"SELECT seq_scan, idx_scan FROM pg_stat_xact_all_tables WHERE relid = 'sched.river_job'::regclass").Scan(&scans[0], &scans[1]))
+	return scans
 }

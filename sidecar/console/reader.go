@@ -47,7 +47,7 @@ func (r *reader) read(ctx context.Context, query func(ctx context.Context, q *db
 		var now time.Time
 		err := tx.QueryRow(ctx, `SELECT clock_timestamp() FROM (SELECT
 			set_config('statement_timeout', $1, true), set_config('plan_cache_mode', 'force_custom_plan', true),
-			set_config('jit', 'off', true), set_config('timezone', 'UTC', true)) AS s`,
+			set_config('jit', 'off', true), set_config('enable_seqscan', 'on', true), set_config('timezone', 'UTC', true)) AS s`,
 			fmt.Sprint(statementTimeout.Milliseconds())).Scan(&now)
 		if err != nil {
 			return err

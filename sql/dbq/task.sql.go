@@ -48,15 +48,18 @@ WITH input AS (
 ),
 
 held AS MATERIALIZED (
-    SELECT j.ctid AS tid, i.number, i.output
+    SELECT found.tid, i.number, i.output
     FROM input AS i
-    JOIN sched.river_job AS j
-        ON j.ctid = i.tid
-        AND j.id = i.id
-        AND j.state = 'running'
-        AND j.attempted_at = i.attempted_at
-        AND j.attempted_by[cardinality(j.attempted_by)] = $6::text
-    FOR NO KEY UPDATE OF j SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT j.ctid AS tid
+        FROM sched.river_job AS j
+        WHERE j.ctid = i.tid
+            AND j.id = i.id
+            AND j.state = 'running'
+            AND j.attempted_at = i.attempted_at
+            AND j.attempted_by[cardinality(j.attempted_by)] = $6::text
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS found
 ),
 
 written AS (
