@@ -79,6 +79,9 @@ type settleCall struct {
 // errSettlerEnded: nobody writes outcomes any more.
 var errSettlerEnded = errors.New("the settler has ended")
 
+// placed reports whether this is a completion that finds its row by itself.
+func (c *settleCall) placed() bool { return c.Outcome.Kind == OutcomeComplete && c.Place.Valid }
+
 // abandon tells the caller that its outcome was not written.
 func (c *settleCall) abandon() {
 	cause := context.Cause(c.ctx)
@@ -231,11 +234,14 @@ func (s *Settler) complete(ctx context.Context, batch []*settleCall) (left []*se
 	n := len(batch)
 	params := dbq.TaskCompleteParams{
 		Numbers: make([]int32, 0, n), Tids: make([]pgtype.TID, 0, n), Ids: make([]int64, 0, n),
-		AttemptedAts: make([]time.Time, 0, n), WorkerID: batch[0].Lease.WorkerID,
+		AttemptedAts: make([]time.Time, 0, n),
 	}
 	asked := make([]*settleCall, 0, n)
 	for _, call := range batch {
-		if call.Outcome.Kind != OutcomeComplete || !call.Place.Valid || call.Lease.WorkerID != params.WorkerID {
+		if params.WorkerID == "" && call.placed() {
+			params.WorkerID = call.Lease.WorkerID
+		}
+		if !call.placed() || call.Lease.WorkerID != params.WorkerID {
 			left = append(left, call)
 			continue
 		}

@@ -255,7 +255,7 @@ func newGovernor(cfg config.Sidecar, opts Options, pool *pgxpool.Pool, dispatche
 		Logger: opts.Logger, Registerer: registerer, Schedules: schedule.NewRunner(pool, orUnread(registerer), opts.Logger),
 		ClientID: opts.clientID,
 		Hostname: hostname(), PID: os.Getpid(), Version: opts.Version, AppURL: cfg.App.Address(),
-		Spans:  spans.New(opts.traces.TracerProvider()),
+		Spans:  spans.New(opts.traces.TracerProvider(), opts.traces.RootShare()),
 		Labels: cfg.Labels, Protocols: []string{cfg.App.Protocol}, Queues: cfg.Queues, Kinds: cfg.Kinds,
 		Slots: cfg.StartSlots(), Ceiling: cfg.Slots.Ceiling,
 		TokenRate: cfg.Tokens.Rate, TokenBurst: cfg.Tokens.Burst,

@@ -2,7 +2,7 @@
 // bound or against River in the same rounds. The command `sched bench` runs it.
 //
 // What is measured runs as it would in production: the sidecar is a sched-sidecar
-// process, the app a process of its own behind a Unix socket, Postgres durable.
+// process, the app a process of its own, Postgres durable.
 // The bench process itself only fills tables, paces producers and reads clocks,
 // and stays out of the way while a clock runs.
 //

@@ -19,9 +19,8 @@ type DrainConfig struct {
 	Profile   string // directory for profiles of one round more over the first protocol; empty: none
 }
 
-// defaultDrain has as many slots as it takes for claims and settles of some size:
-// with fewer, Postgres pays for statements instead of tasks; more than that only
-// add connections (docs/performance.md).
+// defaultDrain has as many slots as River has workers. With fewer, Postgres pays for
+// statements instead of tasks (docs/performance.md).
 func defaultDrain() DrainConfig {
 	return DrainConfig{Protocols: protocols(), Tasks: 100000, Slots: 2000}
 }
@@ -34,10 +33,7 @@ const (
 	protocolExec = "exec"
 )
 
-func protocols() []string { return []string{protocolHTTP, protocolGRPC, protocolExec} }
-
-// drainProtocols are those that can be asked for.
-func drainProtocols() []string { return append(protocols(), protocolTCP) }
+func protocols() []string { return []string{protocolHTTP, protocolTCP, protocolGRPC, protocolExec} }
 
 const (
 	tasksMax      = 10_000_000
@@ -54,7 +50,7 @@ const (
 )
 
 func (c DrainConfig) validate() error {
-	if err := validateProtocols(c.Protocols, drainProtocols()); err != nil {
+	if err := validateProtocols(c.Protocols, protocols()); err != nil {
 		return err
 	}
 	if c.Tasks < 1 || c.Tasks > tasksMax {
@@ -169,7 +165,7 @@ func ratios(ours, theirs []drained) []float64 {
 // drainBounds are of the ratio to River and of Postgres's CPU time a task.
 func drainBounds(protocol string) (ratio, cpu Bound) {
 	switch protocol {
-	case protocolHTTP:
+	case protocolHTTP, protocolTCP:
 		return AtLeast(drainHTTPBound), AtMost(drainCPUBound)
 	case protocolGRPC:
 		return AtLeast(drainGRPCBound), AtMost(drainCPUBound)

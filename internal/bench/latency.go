@@ -59,6 +59,7 @@ func (r *Runner) latency(ctx context.Context) error {
 		{"rate", strconv.Itoa(set.Rate) + "/s"},
 		{"duration", set.Duration.String() + " a round"},
 		{"sidecar", "as shipped"},
+		{"apps", "other processes, behind Unix sockets"},
 		{"sched's producer", "SQL, one sched.enqueue a transaction"},
 		{"River's producer", "its Go client, one Insert a transaction"},
 		{"River workers", strconv.Itoa(riverMaxWorkers)},

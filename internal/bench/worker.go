@@ -142,7 +142,7 @@ func serve(ctx context.Context, stdout io.Writer, recorder *recorder, socket str
 	for _, listener := range listeners {
 		serving.Go(func() error {
 			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("serving: %w", err)
+				return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 			}
 			return nil
 		})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sched-sidecar/sched/internal/app"
 	"github.com/sched-sidecar/sched/internal/bench"
 )
 
@@ -73,7 +72,7 @@ sched_bench_* are made there and dropped again.`
 }
 
 func addDrainFlags(cmd *cobra.Command, o *benchOptions) {
-	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, grpc, exec, http-tcp")
+	cmd.Flags().StringSliceVar(&o.Drain.Protocols, "protocol", o.Drain.Protocols, "between sidecar and app, each in all rounds: http, http-tcp, grpc, exec")
 	addBacklogSize(cmd, o)
 }
 
@@ -239,7 +238,7 @@ func benchWorker(name string) *cobra.Command {
 
 // benchSidecar is `sched-sidecar run` under another name.
 func benchSidecar(environ []string) *cobra.Command {
-	cmd := runCommand(environ, app.RunSidecar)
+	cmd := runCommand(environ, runProgram)
 	cmd.Use = "sidecar"
 	cmd.Hidden = true
 

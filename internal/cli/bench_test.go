@@ -19,7 +19,7 @@ func TestBenchUsage(t *testing.T) {
 	}{
 		{"nothing", []string{"bench"}, "sched: bench: needs a command: drain, latency, governor, idle, enqueue, routing, timers, backlog, elastic, see, audit, peers, all\n"},
 		{"a near command", []string{"bench", "drains"}, "sched: bench: there is no command \"drains\"; did you mean drain?\n"},
-		{"a protocol that isn't spoken", []string{"bench", "drain", "--protocol=smtp"}, "sched: --protocol \"smtp\": use http, grpc, exec, http-tcp\n"},
+		{"a protocol that isn't spoken", []string{"bench", "drain", "--protocol=smtp"}, "sched: --protocol \"smtp\": use http, http-tcp, grpc, exec\n"},
 		{"too many rounds", []string{"bench", "all", "--rounds=1000"}, "sched: 1000 rounds are out of range 1..100\n"},
 		{"a chart in no directory", []string{"bench", "idle", "--svg=/no/such/idle.svg"}, "sched: --svg: there is no directory /no/such\n"},
 		{"another scenario's flag", []string{"bench", "idle", "--tasks=5"}, "sched: unknown flag: --tasks; see sched bench idle --help\n"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,10 +23,17 @@ func Sidecar(p Process) int {
 	return p.execute(sidecarCommand(p.Environ, runProgram))
 }
 
+// gcPercent is what GOGC is where nobody says: a sidecar has some MB alive, and Go's 100
+// would have it collect many times a second while tasks flow.
+const gcPercent = 200
+
 // runProgram runs the sidecar of this process. What net/http says by itself, of an app
 // that sends more than it announced for one, comes in the format of the log.
 func runProgram(ctx context.Context, cfg config.Sidecar, opts app.Options) error {
 	slog.SetDefault(opts.Logger)
+	if opts.Getenv == nil || opts.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	return app.RunSidecar(ctx, cfg, opts)
 }
 

@@ -25,7 +25,12 @@ const (
 	envTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	envProtocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	envTracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	envSampler        = "OTEL_TRACES_SAMPLER"
+	envSamplerArg     = "OTEL_TRACES_SAMPLER_ARG"
 )
+
+// samplerOfShare is the sampler that records what its parent's is, and of the rest a share.
+const samplerOfShare = "parentbased_traceidratio"
 
 const (
 	exporterOTLP = "otlp"
@@ -48,6 +53,7 @@ type Config struct {
 type Provider struct {
 	provider *sdktrace.TracerProvider
 	exporter *exporter
+	share    float64
 }
 
 // FromEnv returns a provider, or nil where the environment doesn't ask for traces that
@@ -73,11 +79,27 @@ func FromEnv(ctx context.Context, config Config) (*Provider, error) {
 		return nil, fmt.Errorf("traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	wrapped := newWatched(client, config.Logger)
+	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(wrapped), sdktrace.WithResource(described)}
+	share, drawn := shareOf(config.Getenv)
+	if drawn {
+		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+	}
 	config.Logger.InfoContext(ctx, "sending traces", slog.String("protocol", protocol))
-	return &Provider{
-		exporter: wrapped,
-		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(wrapped), sdktrace.WithResource(described)),
-	}, nil
+	return &Provider{exporter: wrapped, provider: sdktrace.NewTracerProvider(options...), share: share}, nil
+}
+
+// shareOf is what share of the traces that begin here is to be recorded, where that can be
+// drawn before a tracer is asked: the SDK makes a span, with ids and options, of each that
+// it then doesn't record. All others are left to its sampler.
+func shareOf(getenv func(string) string) (share float64, drawn bool) {
+	if getenv(envSampler) != samplerOfShare {
+		return 1, false
+	}
+	share, err := strconv.ParseFloat(getenv(envSamplerArg), 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return 1, false // the SDK says what it makes of it
+	}
+	return share, true
 }
 
 // wanted reports whether traces are to be sent: it is said so, or where to.
@@ -122,6 +144,15 @@ func newExporter(ctx context.Context, config Config) (client sdktrace.SpanExport
 		client, err = otlptracehttp.New(ctx)
 		return client, protocolHTTP, err
 	}
+}
+
+// RootShare is what share of the traces that begin here is to be recorded, 0 to 1. Whoever
+// begins one draws; what a tracer is asked for then is recorded.
+func (p *Provider) RootShare() float64 {
+	if p == nil {
+		return 1
+	}
+	return p.share
 }
 
 // TracerProvider is what makes tracers, or nil.

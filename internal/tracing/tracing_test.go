@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/sched-sidecar/sched/internal/tracing"
@@ -90,22 +91,44 @@ func TestSpansReachACollector(t *testing.T) {
 }
 
 func TestEnvironmentNamesServiceAndSampler(t *testing.T) {
-	r := receiver(t)
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", r.HTTP+"/v1/traces")
-	t.Setenv("OTEL_SERVICE_NAME", "jobs-eu")
-	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
-	t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
-	log := &written{}
-	p, err := tracing.FromEnv(t.Context(), config(log, os.Getenv))
-	require.NoError(t, err)
-	const n = 1000
-	for range n {
-		_, span := p.TracerProvider().Tracer("test").Start(t.Context(), "a span")
-		span.End()
+	for _, tc := range []struct {
+		sampler, arg string
+		share        float64 // that is drawn by whoever begins a trace
+		recorded     float64 // of what a tracer is asked for
+	}{
+		{"traceidratio", "0.5", 1, 0.5},
+		{"parentbased_traceidratio", "0.5", 0.5, 1},
+		{"parentbased_traceidratio", "0", 0, 1},
+		{"parentbased_traceidratio", "half", 1, 1},
+		{"parentbased_traceidratio", "", 1, 1},
+	} {
+		t.Run(tc.sampler+" "+tc.arg, func(t *testing.T) {
+			r := receiver(t)
+			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", r.HTTP+"/v1/traces")
+			t.Setenv("OTEL_SERVICE_NAME", "jobs-eu")
+			t.Setenv("OTEL_TRACES_SAMPLER", tc.sampler)
+			t.Setenv("OTEL_TRACES_SAMPLER_ARG", tc.arg)
+			p, err := tracing.FromEnv(t.Context(), config(&written{}, os.Getenv))
+			require.NoError(t, err)
+			require.InDelta(t, tc.share, p.RootShare(), 0)
+			const n = 1000
+			tracer := p.TracerProvider().Tracer("test")
+			for range n {
+				_, span := tracer.Start(t.Context(), "a span")
+				span.End()
+			}
+			_, left := tracer.Start(trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+				TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
+			})), "of a trace that isn't recorded")
+			if tc.sampler != "traceidratio" {
+				require.False(t, left.IsRecording())
+			}
+			left.End()
+			shutdown(p, time.Minute)
+			require.InDelta(t, n*tc.recorded, len(r.Spans()), n/5)
+			require.Equal(t, "jobs-eu", r.Spans()[0].Service)
+		})
 	}
-	shutdown(p, time.Minute)
-	require.InDelta(t, n/2, len(r.Spans()), n/5)
-	require.Equal(t, "jobs-eu", r.Spans()[0].Service)
 }
 
 func TestOffUnlessAskedFor(t *testing.T) {

@@ -182,9 +182,10 @@ type claiming struct {
 	queues   []laneQueue
 }
 
-// plain reports whether nothing is limited or left out.
+// plain reports whether claims start at the front of their queues: nothing is limited or
+// left out, and no dead rows are in the way.
 func (c *claiming) plain() bool {
-	return c.in.plain && len(c.skip) == 0 && c.governor.config.Kinds == nil
+	return c.in.plain && len(c.skip) == 0 && c.governor.config.Kinds == nil && !c.governor.drag.on(c.now)
 }
 
 // take claims up to n tasks; with ageing, only those that have waited for that
@@ -197,9 +198,14 @@ func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows 
 	for i, q := range c.queues {
 		names[i] = q.name
 	}
+	sent := time.Now()
 	rows, err = c.governor.q.TaskClaim(ctx, dbq.TaskClaimParams{
 		Queues: names, Max: int32(n), WorkerID: c.worker, Ageing: ageing.Seconds(),
 	})
+	if now := time.Now(); err == nil && c.governor.drag.note(now, now.Sub(sent), len(rows)) {
+		c.governor.config.Logger.InfoContext(ctx, "claims are slow for what they find: they no longer start at the front of the queues. Mostly a transaction is open for long, which keeps dead rows (sched doctor names it)",
+			slog.Duration("took", now.Sub(sent)), slog.Int("tasks", len(rows)))
+	}
 	return rows, len(rows) == n, err
 }
 
@@ -271,7 +277,9 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 		params.ToUs, params.ToIds = append(params.ToUs, ask.to.us), append(params.ToIds, ask.to.id)
 		params.Lows, params.Highs = append(params.Lows, ask.low), append(params.Highs, ask.high)
 	}
+	sent := time.Now()
 	found, err := g.q.TaskClaimLanes(ctx, params)
+	took := time.Since(sent)
 	if err != nil || len(found) == 0 {
 		return nil, false, err
 	}
@@ -290,7 +298,7 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 	if ageing > 0 {
 		return rows, true, nil // it looked at a part of each lane only
 	}
-	full = g.lanes.learn(now, asks, &report, plan.workers)
+	full = g.lanes.learn(now, asks, &report, plan.workers, took)
 	g.laneCount.Store(int64(len(g.lanes.byKey)))
 	return rows, full, nil
 }

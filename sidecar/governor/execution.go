@@ -246,9 +246,15 @@ func (g *Governor) start(x *execution, starter dispatch.Starter) {
 
 // limit has the attempt end at its deadline.
 func (x *execution) limit() {
-	if !x.task.Deadline.IsZero() {
-		x.deadline = time.AfterFunc(time.Until(x.task.Deadline), func() { x.end(dispatch.ErrDeadline) })
+	if x.task.Deadline.IsZero() {
+		return
 	}
+	left := time.Until(x.task.Deadline)
+	if left <= 0 {
+		x.end(dispatch.ErrDeadline)
+		return
+	}
+	x.deadline = time.AfterFunc(left, func() { x.end(dispatch.ErrDeadline) })
 }
 
 // begun starts the attempt at the app, whatever happens.

@@ -31,7 +31,7 @@ func gauges(g *Governor) []prometheus.Collector {
 		gauge("tokens_wait_seconds", "Time until the token bucket lets the next task through.", func() float64 {
 			return g.tokens.wait(time.Now(), 1).Seconds()
 		}),
-		gauge("lanes", "Places in queues that are remembered because some tasks are left out there.", func() float64 { return float64(g.laneCount.Load()) }),
+		gauge("lanes", "Places in queues that are remembered, since tasks are left out there or dead rows lie before them.", func() float64 { return float64(g.laneCount.Load()) }),
 		gauge("app_load_percent", "Load of the app, 0 to 100, that claims and weights go by: its own report, or the higher one of its cpu and memory, of which memory, and cpu with elastic on, count for 85 at most; 0 when it isn't known.", func() float64 { return g.load().LoadPercent }),
 		gauge("app_cpu_ratio", "What the app uses of the cpu it may use, 0 to 1.", func() float64 { return g.load().CPU }),
 		gauge("app_memory_ratio", "What the app uses of the memory it may use, 0 to 1.", func() float64 { return g.load().Mem }),

@@ -143,6 +143,7 @@ type Governor struct {
 	candidates   candidates    // guarded by claimMu
 	lanes        lanes         // guarded by claimMu
 	ageing       ageing        // guarded by claimMu
+	drag         drag          // guarded by claimMu
 
 	workCtx     context.Context //nolint:containedctx // parent of all attempts
 	cancelWork  context.CancelCauseFunc

@@ -39,7 +39,7 @@ func TestLaneMarks(t *testing.T) {
 	// A window full of what is left out: on to the next one.
 	more := l.learn(now, asks, &laneReport{NowUS: us, Next: -1, Lanes: []laneResult{
 		{Lane: i, Ended: true, LastUS: -1, EndUS: us - 5000, EndID: 7},
-	}}, 1)
+	}}, 1, 0)
 	require.True(t, more)
 	asks = l.plan(now, onePlan("k"))
 	ask, i = mainOf(t, asks, "")
@@ -48,14 +48,14 @@ func TestLaneMarks(t *testing.T) {
 	// It yields as much as was asked for.
 	more = l.learn(now, asks, &laneReport{NowUS: us, Next: -1, Lanes: []laneResult{
 		{Lane: i, Taken: 3, LastUS: us - 4000, LastID: 9, EndUS: us - 10, EndID: 30},
-	}}, 1)
+	}}, 1, 0)
 	require.True(t, more)
 	asks = l.plan(now, onePlan("k"))
 	ask, _ = mainOf(t, asks, "")
 	require.Equal(t, position{us - 4000, 9}, ask.from, "claims go on where they stopped")
 	require.Equal(t, position{us - 10, 30}, ask.to)
 	// Nothing is behind it at all.
-	more = l.learn(now, asks, &laneReport{NowUS: us, Next: -1}, 1)
+	more = l.learn(now, asks, &laneReport{NowUS: us, Next: -1}, 1, 0)
 	require.False(t, more)
 	ask, _ = mainOf(t, l.plan(now, onePlan("k")), "")
 	require.Equal(t, position{us: us}, ask.from)
@@ -75,7 +75,7 @@ func TestLaneSweepsTakeATwentiethOfTheTime(t *testing.T) {
 	_, i := mainOf(t, asks, "")
 	l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: -1, Lanes: []laneResult{
 		{Lane: i, Ended: true, LastUS: -1, EndUS: laneOpen},
-	}}, 1)
+	}}, 1, 0)
 	// For ten minutes, windows of 10 ms each that lie before the mark.
 	var spent time.Duration
 	for end := now.Add(10 * time.Minute); now.Before(end); now = now.Add(time.Millisecond) {
@@ -92,7 +92,7 @@ func TestLaneSweepsTakeATwentiethOfTheTime(t *testing.T) {
 			}
 			report.Lanes = append(report.Lanes, result)
 		}
-		l.learn(now, asks, &report, 1)
+		l.learn(now, asks, &report, 1, 0)
 	}
 	require.LessOrEqual(t, spent, 10*time.Minute/laneShare+10*time.Millisecond)
 	require.GreaterOrEqual(t, spent, 10*time.Minute/(2*laneShare), "they do go on")
@@ -113,7 +113,7 @@ func TestSweepsOfManyLanesKeepNoClaimFromTasks(t *testing.T) {
 	for i := range asks {
 		report.Lanes = append(report.Lanes, laneResult{Lane: i, Ended: true, LastUS: -1, EndUS: laneOpen})
 	}
-	l.learn(now, asks, &report, 1) // all have marks from now on
+	l.learn(now, asks, &report, 1, 0) // all have marks from now on
 
 	now = now.Add(time.Minute)
 	first := map[laneKey]bool{}
@@ -131,7 +131,7 @@ func TestSweepsOfManyLanesKeepNoClaimFromTasks(t *testing.T) {
 		}
 		require.Equal(t, 30*priorities, mains)
 		first[asks[0].key] = true
-		more := l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: mains + 1}, 1)
+		more := l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: mains + 1}, 1, 0)
 		require.False(t, more, "what is left are sweeps")
 	}
 	require.Len(t, first, 30*priorities, "each had its turn")
@@ -147,7 +147,7 @@ func TestKindLanesRestAfterAVainLook(t *testing.T) {
 	_, i := mainOf(t, asks, "k")
 	l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: -1, Lanes: []laneResult{
 		{Lane: i, Ended: true, LastUS: -1, EndUS: laneOpen, TookUS: 5000},
-	}}, 1)
+	}}, 1, 0)
 	has := func(at time.Time) bool {
 		for _, ask := range l.plan(at, plan) {
 			if ask.key == (laneKey{"q", 1, "k"}) {
@@ -166,11 +166,11 @@ func TestHeldLanesAreLeftAlone(t *testing.T) {
 	var l lanes
 	asks := l.plan(now, onePlan("k"))
 	_, i := mainOf(t, asks, "")
-	more := l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: -1, Lanes: []laneResult{{Lane: i, Held: true}}}, 1)
+	more := l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: -1, Lanes: []laneResult{{Lane: i, Held: true}}}, 1, 0)
 	require.False(t, more)
 	ask, _ := mainOf(t, l.plan(now, onePlan("k")), "")
 	require.Equal(t, position{us: laneStart}, ask.from, "a paused queue keeps its place")
-	require.True(t, l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: 0}, 1), "what was not looked at may hold more")
+	require.True(t, l.learn(now, asks, &laneReport{NowUS: now.UnixMicro(), Next: 0}, 1, 0), "what was not looked at may hold more")
 }
 
 func TestAgedLanesTakeTurns(t *testing.T) {

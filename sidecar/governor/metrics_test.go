@@ -155,7 +155,7 @@ func TestMetrics_TimedTasksAreLate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	cfg := config(pool, &dispatcherFunc{work: complete})
-	cfg.Spans = spans.New(sdktrace.NewTracerProvider())
+	cfg.Spans = spans.New(sdktrace.NewTracerProvider(), 1)
 	start(t, cfg)
 	eventuallyState(t, pool, enqueue(t, pool, `'now', '{}'`), "completed")
 	eventuallyState(t, pool, enqueue(t, pool, `'later', '{}', run_at => clock_timestamp() + interval '300 milliseconds'`), "completed")
@@ -231,7 +231,7 @@ func TestMetrics_ExemplarsCarryTheTrace(t *testing.T) {
 	t.Parallel()
 	provider := sdktrace.NewTracerProvider()
 	task := &dispatch.Task{ID: 1, Queue: "q"}
-	attempt := spans.New(provider).Begin(task, time.Now(), time.Now())
+	attempt := spans.New(provider, 1).Begin(task, time.Now(), time.Now())
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "example", Buckets: []float64{1}})
 	governor.Observe(attempt, histogram, 0.5)
 	governor.Observe(nil, histogram, 0.7) // belongs to none

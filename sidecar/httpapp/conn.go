@@ -9,23 +9,32 @@ import (
 	"time"
 )
 
+const (
+	// aloneBytes of a request are written before its response is looked for. The system
+	// takes that much from us even if the app reads nothing.
+	aloneBytes = 16 << 10
+	// writerPause is how long a connection waits to be kept for the end of its request.
+	writerPause = 50 * time.Millisecond
+	// lastAnswer is how long an answer is waited for when no more can be written.
+	lastAnswer = time.Second
+)
+
 // conn is a connection to the app that carries one request at a time.
 type conn struct {
 	net.Conn
-	state      syscall.RawConn // of what lies under it; nil: it can't be asked
+	state      syscall.RawConn // nil: it can't be asked
 	in         *bufio.Reader
 	headerLeft int        // bytes that may still come before the header has ended; -1: any number
 	written    chan error // of the request, once that is over
-	sent       bool       // something of the request may have arrived; valid once written has said so
+	sent       bool       // something of the request may have arrived
 	kept       bool       // it has carried a request before
 	idleSince  time.Time
 }
 
-// newConn returns the connection that lies on plain, or is plain.
-func newConn(c, plain net.Conn) *conn {
+func newConn(c net.Conn) *conn {
 	wrapped := &conn{Conn: c, headerLeft: -1, written: make(chan error, 1)}
 	wrapped.in = bufio.NewReader(wrapped)
-	if asked, ok := plain.(syscall.Conn); ok {
+	if asked, ok := c.(syscall.Conn); ok {
 		wrapped.state, _ = asked.SyscallConn() // without it, a request finds out
 	}
 	return wrapped
@@ -55,6 +64,14 @@ func (c *conn) clean() bool {
 	case err := <-c.written:
 		return err == nil && c.in.Buffered() == 0
 	default:
+	}
+	// The response may be here before the one who wrote the request knows that it is out.
+	timer := time.NewTimer(writerPause)
+	defer timer.Stop()
+	select {
+	case err := <-c.written:
+		return err == nil && c.in.Buffered() == 0
+	case <-timer.C:
 		return false
 	}
 }
@@ -62,13 +79,22 @@ func (c *conn) clean() bool {
 // exchange sends a message and reads the header of its response. After an error the
 // connection is closed.
 //
-// A long message is written meanwhile: an app may answer before it has read everything,
-// and may read no further before its answer is read.
+// The rest of a long message is written meanwhile: an app may answer before it has read
+// everything, and may read no further before its answer is read.
 func (c *conn) exchange(message []byte) (*http.Response, error) {
-	if len(message) <= aloneBytes {
-		c.write(message)
-	} else {
-		go c.write(message)
+	n, err := c.Write(message[:min(len(message), aloneBytes)])
+	c.sent = n > 0
+	switch {
+	case err != nil && n == 0: // what could be read is an answer to something else
+		_ = c.Close()
+		return nil, err
+	case err != nil || n == len(message):
+		c.wrote(err)
+	default:
+		go func() {
+			_, err := c.Write(message[n:])
+			c.wrote(err)
+		}()
 	}
 	response, err := c.readHeader()
 	if err != nil {
@@ -79,11 +105,12 @@ func (c *conn) exchange(message []byte) (*http.Response, error) {
 	return response, nil
 }
 
-// write doesn't tell a failure to the reader: an app that has enough answers, and then
-// closes.
-func (c *conn) write(message []byte) {
-	n, err := c.Write(message)
-	c.sent = n > 0
+// wrote notes that the message is written, or can't be. That doesn't end the reading at
+// once: an app that has enough answers, and then closes.
+func (c *conn) wrote(err error) {
+	if err != nil {
+		_ = c.SetReadDeadline(time.Now().Add(lastAnswer)) // one that is closed needs none
+	}
 	c.written <- err
 }
 

@@ -64,17 +64,16 @@ func New(config Config) (*Dispatcher, error) {
 
 // transport sends requests over connections that it keeps.
 type transport interface {
-	// send returns the response once its header is there, or an error that is the
-	// context's cause if that has ended. The response's body must be closed.
+	// send returns the response once its header is there. Its body must be closed.
 	send(ctx context.Context, r *request) (*http.Response, error)
 	CloseIdleConnections()
 }
 
 func (d *Dispatcher) newTransport(config Config) transport {
-	if d.target.h2c {
-		return newHTTP2(d.target, d.dial, config)
+	if d.target.h2c || d.target.scheme == "https" {
+		return newStandard(d.target, d.dial, config)
 	}
-	return newHTTP1(d.target, d.dial, config)
+	return newPlain(d.target.host, d.dial, config)
 }
 
 // fullQueuePause is how soon a Unix socket whose queue is full is tried again.

@@ -77,7 +77,7 @@ func TestContextEnds(t *testing.T) {
 // signalReads closes reached when d has read n bytes of its connection and
 // wants more.
 func signalReads(d *Dispatcher, n int, reached chan struct{}) {
-	t := d.transport.(*http1) //nolint:forcetypeassert // a test's own
+	t := d.transport.(*plain) //nolint:forcetypeassert // a test's own
 	dial := t.dial
 	t.dial = func(ctx context.Context) (net.Conn, error) {
 		conn, err := dial(ctx)
@@ -380,7 +380,7 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	d := newDispatcher(t, "h2c://app.local")
 	for _, transport := range []transport{d.transport, d.probes} {
-		require.IsType(t, (*http2)(nil), transport)
-		require.Nil(t, transport.(*http2).Proxy) //nolint:forcetypeassert // just checked
+		require.IsType(t, (*standard)(nil), transport)
+		require.Nil(t, transport.(*standard).Proxy) //nolint:forcetypeassert // just checked
 	}
 }

@@ -119,7 +119,7 @@ func FuzzHeaders(f *testing.F) {
 func serverReads(t *testing.T, d *Dispatcher, task *dispatch.Task) *http.Request {
 	t.Helper()
 	var wire bytes.Buffer
-	d.transport.(*http1).serialize(&wire, d.post(task, noon())) //nolint:forcetypeassert // it is plain HTTP
+	d.transport.(*plain).serialize(&wire, d.post(task, noon())) //nolint:forcetypeassert // it is plain HTTP
 	got, err := http.ReadRequest(bufio.NewReader(&wire))
 	require.NoError(t, err)
 	return got

@@ -1,7 +1,6 @@
 package httpapp
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -106,23 +105,11 @@ func parseSocket(raw, socket string) (target, error) {
 	}, nil
 }
 
-// clientTLS is config for connections to the target; nil is the system's.
-func (t *target) clientTLS(config *tls.Config) *tls.Config {
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	config = config.Clone()
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(t.address) // parseTarget has joined it
-	}
-	return config
-}
-
 // withoutZone takes the zone off an IPv6 address, which means something on this machine
 // only: [fe80::1%eth0]:80.
 func withoutZone(host string) string {
 	address, rest, found := strings.Cut(host, "%")
-	if !found {
+	if !found || !strings.HasPrefix(host, "[") {
 		return host
 	}
 	_, port, _ := strings.Cut(rest, "]")

@@ -3,6 +3,7 @@ package spans
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -35,16 +36,19 @@ const (
 // Tracer makes the spans of attempts. It is safe for concurrent use.
 type Tracer struct {
 	tracer  trace.Tracer
+	roots   float64
 	process []trace.SpanStartOption
 }
 
-// New returns a tracer, or nil without a provider.
-func New(provider trace.TracerProvider) *Tracer {
+// New returns a tracer, or nil without a provider. Roots is the share of the attempts that
+// begin a trace for which the provider is asked at all, 0 to 1.
+func New(provider trace.TracerProvider, roots float64) *Tracer {
 	if provider == nil {
 		return nil
 	}
 	return &Tracer{
 		tracer: provider.Tracer(scope),
+		roots:  roots,
 		process: []trace.SpanStartOption{
 			trace.WithSpanKind(trace.SpanKindConsumer),
 			trace.WithAttributes(keySystem.String("sched"), keyOperation.String("process"), keyOperationType.String("process")),
@@ -60,8 +64,11 @@ func (t *Tracer) Begin(task *dispatch.Task, asked, claimed time.Time) *Attempt {
 	if t == nil {
 		return nil
 	}
-	ctx := context.Background()
 	c := carried(task.Headers)
+	if !c.parent.IsValid() && t.roots < 1 && rand.Float64() >= t.roots {
+		return nil
+	}
+	ctx := context.Background()
 	options := t.process
 	if c.parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, c.parent)

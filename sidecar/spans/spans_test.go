@@ -37,7 +37,7 @@ func newTracer(t *testing.T, options ...sdktrace.TracerProviderOption) (*spans.T
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(recorder))...)
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) }) // the test's own has ended
-	return spans.New(provider), recorder
+	return spans.New(provider, 1), recorder
 }
 
 func byName(t *testing.T, recorder *tracetest.SpanRecorder) map[string]sdktrace.ReadOnlySpan {
@@ -196,7 +196,7 @@ func TestWhatIsNotSampledIsPassedOnAsItIs(t *testing.T) {
 
 //nolint:paralleltest // allocations are counted for the whole process
 func TestOffCostsNothing(t *testing.T) {
-	tracer := spans.New(nil)
+	tracer := spans.New(nil, 1)
 	require.Nil(t, tracer)
 	headers := map[string]string{"traceparent": sampled}
 	task, outcome := newTask(headers), &jobs.Outcome{Kind: jobs.OutcomeComplete}
@@ -211,6 +211,27 @@ func TestOffCostsNothing(t *testing.T) {
 	require.Equal(t, map[string]string{"traceparent": sampled}, task.Headers, "the task's own headers pass as they are")
 }
 
+// Of the attempts that begin a trace a share is recorded; those of a trace follow it.
+func TestShareOfTracesThatBeginHere(t *testing.T) {
+	t.Parallel()
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) }) // the test's own has ended
+	begun := func(tracer *spans.Tracer, headers map[string]string) (n int) {
+		for range 1000 {
+			if tracer.Begin(newTask(headers), time.Now(), time.Now()) != nil {
+				n++
+			}
+		}
+		return n
+	}
+	require.InDelta(t, 250, begun(spans.New(provider, 0.25), nil), 150)
+	none := spans.New(provider, 0)
+	require.Zero(t, begun(none, nil))
+	require.Equal(t, 1000, begun(none, map[string]string{"traceparent": sampled}))
+	require.Zero(t, begun(spans.New(provider, 1), map[string]string{"traceparent": dropped}))
+}
+
 func members(t *testing.T, task *dispatch.Task) []string {
 	t.Helper()
 	return splitBaggage(task.Headers["baggage"])
@@ -218,10 +239,9 @@ func members(t *testing.T, task *dispatch.Task) []string {
 
 // BenchmarkBegin is what tracing costs an attempt, on the sidecar's side.
 func BenchmarkBegin(b *testing.B) {
-	for name, ratio := range map[string]float64{"unsampled": 0, "sampled": 1} {
+	for name, share := range map[string]float64{"unsampled": 0, "sampled": 1} {
 		b.Run(name, func(b *testing.B) {
-			provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio))))
-			tracer := spans.New(provider)
+			tracer := spans.New(sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample()))), share)
 			outcome := &jobs.Outcome{Kind: jobs.OutcomeComplete}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -3,9 +3,6 @@ package httpapp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,21 +12,15 @@ import (
 	"time"
 )
 
-// aloneBytes is the longest request that is written before its response is looked for.
-// The system takes that much from us even if the app reads nothing.
-const aloneBytes = 16 << 10
-
-// http1 speaks HTTP/1.1. The goroutine that sends a request also reads its response:
-// net/http's Transport, with two goroutines for each connection, takes twice the CPU
-// time for a small task. net/http parses what comes.
+// plain speaks HTTP/1.1 without TLS. The goroutine that sends a request also reads its
+// response: net/http's Transport, with two goroutines for each connection, takes twice
+// the CPU time for a small task. net/http parses what comes.
 //
 // A request is sent again only if nothing of it was written, on a connection that had
 // been kept.
-type http1 struct {
+type plain struct {
 	host        string
 	dial        func(context.Context) (net.Conn, error)
-	tls         *tls.Config // nil: none
-	tlsTimeout  time.Duration
 	maxIdle     int // 0: no connection is kept
 	idleTimeout time.Duration
 	open        chan struct{} // holds an element for each request under way; nil: there may be any number
@@ -40,24 +31,15 @@ type http1 struct {
 	reaper *time.Timer // nil: none is idle
 }
 
-func newHTTP1(target target, dial func(context.Context) (net.Conn, error), config Config) *http1 {
-	t := &http1{
-		host:        target.host,
-		dial:        dial,
-		tlsTimeout:  config.DialTimeout,
-		maxIdle:     config.MaxIdleConns,
-		idleTimeout: config.IdleConnTimeout,
-	}
-	if target.scheme == "https" {
-		t.tls = target.clientTLS(config.TLS)
-	}
+func newPlain(host string, dial func(context.Context) (net.Conn, error), config Config) *plain {
+	t := &plain{host: host, dial: dial, maxIdle: config.MaxIdleConns, idleTimeout: config.IdleConnTimeout}
 	if config.MaxConns > 0 {
 		t.open = make(chan struct{}, config.MaxConns)
 	}
 	return t
 }
 
-func (t *http1) send(ctx context.Context, r *request) (*http.Response, error) {
+func (t *plain) send(ctx context.Context, r *request) (*http.Response, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -78,7 +60,7 @@ func (t *http1) send(ctx context.Context, r *request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those that carry no request.
-func (t *http1) CloseIdleConnections() {
+func (t *plain) CloseIdleConnections() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closeIdle(len(t.idle))
@@ -90,7 +72,7 @@ func (t *http1) CloseIdleConnections() {
 
 // serialize writes the request into a buffer: it goes out in one piece, and again if it
 // must.
-func (t *http1) serialize(message *bytes.Buffer, r *request) {
+func (t *plain) serialize(message *bytes.Buffer, r *request) {
 	message.Reset()
 	line := func(parts ...string) {
 		for _, part := range parts {
@@ -114,7 +96,7 @@ func (t *http1) serialize(message *bytes.Buffer, r *request) {
 }
 
 // enter waits until there may be one request more.
-func (t *http1) enter(ctx context.Context) error {
+func (t *plain) enter(ctx context.Context) error {
 	if ctx.Err() != nil || t.open == nil {
 		return ctx.Err()
 	}
@@ -126,7 +108,7 @@ func (t *http1) enter(ctx context.Context) error {
 	}
 }
 
-func (t *http1) leave() {
+func (t *plain) leave() {
 	if t.open != nil {
 		<-t.open
 	}
@@ -134,7 +116,7 @@ func (t *http1) leave() {
 
 // exchange sends a message, the last on its connection or not, and reads the header of
 // its response.
-func (t *http1) exchange(ctx context.Context, message []byte, last bool) (*http.Response, error) {
+func (t *plain) exchange(ctx context.Context, message []byte, last bool) (*http.Response, error) {
 	for {
 		c, err := t.connect(ctx)
 		if err != nil {
@@ -160,30 +142,22 @@ func (t *http1) exchange(ctx context.Context, message []byte, last bool) (*http.
 }
 
 // connect returns the idle connection that was used last, or a new one.
-func (t *http1) connect(ctx context.Context) (*conn, error) {
+func (t *plain) connect(ctx context.Context) (*conn, error) {
 	for c := t.take(); c != nil; c = t.take() {
-		if c.alive() {
+		// A machine that was asleep has not counted the time in which nothing was closed.
+		if c.alive() && time.Now().Round(0).Sub(c.idleSince.Round(0)) < t.idleTimeout {
 			return c, nil
 		}
-		_ = c.Close() // as the app has done
+		_ = c.Close() // as the app has done, or will
 	}
-	plain, err := t.dial(ctx)
+	connection, err := t.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if t.tls == nil {
-		return newConn(plain, plain), nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.tlsTimeout)
-	defer cancel()
-	secure := tls.Client(plain, t.tls)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), plain.Close())
-	}
-	return newConn(secure, plain), nil
+	return newConn(connection), nil
 }
 
-func (t *http1) take() *conn {
+func (t *plain) take() *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) == 0 {
@@ -196,7 +170,7 @@ func (t *http1) take() *conn {
 }
 
 // keep takes a connection back that can carry another request.
-func (t *http1) keep(c *conn) {
+func (t *plain) keep(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) >= t.maxIdle {
@@ -211,7 +185,7 @@ func (t *http1) keep(c *conn) {
 }
 
 // reap closes what has been idle for too long.
-func (t *http1) reap() {
+func (t *plain) reap() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reaper == nil {
@@ -229,7 +203,7 @@ func (t *http1) reap() {
 }
 
 // closeIdle closes the first n idle connections. The caller holds mu.
-func (t *http1) closeIdle(n int) {
+func (t *plain) closeIdle(n int) {
 	for _, c := range t.idle[:n] {
 		_ = c.Close() // nothing is under way that this could lose
 	}
@@ -239,7 +213,7 @@ func (t *http1) closeIdle(n int) {
 // responseBody gives its connection back when it is closed.
 type responseBody struct {
 	io.ReadCloser
-	transport *http1
+	transport *plain
 	conn      *conn
 	detach    func() bool // from the request's context; false if that has ended
 	whole     bool        // read to its end

@@ -9,32 +9,40 @@ import (
 	"net/url"
 )
 
-// http2 speaks HTTP/2 to an app that is said to speak it, and nothing else: there is no
-// asking first without TLS. A connection carries as many requests as the app allows.
-type http2 struct {
+// standard speaks through net/http: HTTP/2, to an app that is said to speak it and is
+// spoken to in nothing else, since there is no asking first without TLS; and HTTP/1.1
+// over TLS.
+type standard struct {
 	*http.Transport
 	target target
 }
 
-// newHTTP2 leaves out what net/http does by default: proxies of the environment, and
-// unpacking, which would hide a response's real size.
-func newHTTP2(target target, dial func(context.Context) (net.Conn, error), config Config) *http2 {
+// newStandard leaves out what net/http does by default: proxies of the environment,
+// HTTP/2 by agreement, and unpacking, which would hide a response's real size.
+func newStandard(target target, dial func(context.Context) (net.Conn, error), config Config) *standard {
 	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http2{target: target, Transport: &http.Transport{
+	protocols.SetHTTP1(!target.h2c)
+	protocols.SetUnencryptedHTTP2(target.h2c)
+	transport := &http.Transport{
 		Protocols: protocols,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dial(ctx)
 		},
+		TLSClientConfig:        config.TLS,
+		TLSHandshakeTimeout:    config.DialTimeout,
 		DisableCompression:     true,
 		DisableKeepAlives:      config.MaxIdleConns == 0,
 		MaxResponseHeaderBytes: headerBytes,
 		MaxIdleConnsPerHost:    config.MaxIdleConns,
 		IdleConnTimeout:        config.IdleConnTimeout,
-	}}
+	}
+	if !target.h2c { // where a connection carries as many requests as the app allows
+		transport.MaxConnsPerHost = config.MaxConns
+	}
+	return &standard{transport, target}
 }
 
-func (t *http2) send(ctx context.Context, r *request) (*http.Response, error) {
+func (t *standard) send(ctx context.Context, r *request) (*http.Response, error) {
 	u, err := url.ParseRequestURI(r.path)
 	if err != nil {
 		return nil, err
@@ -45,8 +53,9 @@ func (t *http2) send(ctx context.Context, r *request) (*http.Response, error) {
 		URL:        u,
 		Host:       u.Host,
 		Header:     make(http.Header, len(r.fields)),
-		Proto:      "HTTP/2.0",
-		ProtoMajor: 2, //nolint:mnd // HTTP/2
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
 		Close:      r.last,
 	}
 	for _, f := range r.fields {

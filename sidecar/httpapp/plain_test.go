@@ -177,7 +177,7 @@ func TestConnectionsThatAreNotKept(t *testing.T) {
 			if err := <-ended; name != "up to the end" {
 				require.ErrorIs(t, err, io.EOF)
 			}
-			require.Empty(t, d.transport.(*http1).idle) //nolint:forcetypeassert // it is plain HTTP
+			require.Empty(t, d.transport.(*plain).idle) //nolint:forcetypeassert // it is plain HTTP
 		})
 	}
 }
@@ -247,8 +247,8 @@ func (c *faultyConn) Write(p []byte) (int, error) {
 	if c.writes++; c.writes < 2 {
 		return c.Conn.Write(p)
 	}
-	_ = c.Close()
-	return min(len(p), c.passes), errors.New("broken for the test")
+	n, _ := c.Conn.Write(p[:c.passes]) // the app waits for the rest
+	return n, errors.New("broken for the test")
 }
 
 // A request is sent again only if nothing of it went out.
@@ -256,9 +256,9 @@ func TestSentAgainOnlyIfNothingWasSent(t *testing.T) {
 	t.Parallel()
 	for passes, want := range map[int]jobs.OutcomeKind{0: jobs.OutcomeComplete, 1: jobs.OutcomeRetry} {
 		d, _, opened, _ := newCountedApp(t, answer204, keepForAMinute)
-		plain := d.transport.(*http1) //nolint:forcetypeassert // it is plain HTTP
-		dial := plain.dial
-		plain.dial = func(ctx context.Context) (net.Conn, error) {
+		transport := d.transport.(*plain) //nolint:forcetypeassert // it is plain HTTP
+		dial := transport.dial
+		transport.dial = func(ctx context.Context) (net.Conn, error) {
 			conn, err := dial(ctx)
 			return &faultyConn{Conn: conn, passes: passes}, err
 		}
