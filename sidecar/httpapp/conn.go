@@ -24,15 +24,15 @@ type conn struct {
 	net.Conn
 	state      syscall.RawConn // nil: it can't be asked
 	in         *bufio.Reader
-	headerLeft int        // bytes that may still come before the header has ended; -1: any number
-	written    chan error // of the request, once that is over
-	sent       bool       // something of the request may have arrived
-	kept       bool       // it has carried a request before
+	headerLeft int       // bytes that may still come before the header has ended; -1: any number
+	written    chan bool // the request is out, or can't be
+	sent       bool      // something of the request may have arrived
+	kept       bool      // it has carried a request before
 	idleSince  time.Time
 }
 
 func newConn(c net.Conn) *conn {
-	wrapped := &conn{Conn: c, headerLeft: -1, written: make(chan error, 1)}
+	wrapped := &conn{Conn: c, headerLeft: -1, written: make(chan bool, 1)}
 	wrapped.in = bufio.NewReader(wrapped)
 	if asked, ok := c.(syscall.Conn); ok {
 		wrapped.state, _ = asked.SyscallConn() // without it, a request finds out
@@ -61,16 +61,16 @@ func (c *conn) alive() bool {
 // clean reports whether the last request has gone out and nothing came but its response.
 func (c *conn) clean() bool {
 	select {
-	case err := <-c.written:
-		return err == nil && c.in.Buffered() == 0
+	case out := <-c.written:
+		return out && c.in.Buffered() == 0
 	default:
 	}
 	// The response may be here before the one who wrote the request knows that it is out.
 	timer := time.NewTimer(writerPause)
 	defer timer.Stop()
 	select {
-	case err := <-c.written:
-		return err == nil && c.in.Buffered() == 0
+	case out := <-c.written:
+		return out && c.in.Buffered() == 0
 	case <-timer.C:
 		return false
 	}
@@ -99,7 +99,7 @@ func (c *conn) exchange(message []byte) (*http.Response, error) {
 	response, err := c.readHeader()
 	if err != nil {
 		_ = c.Close() // the error that counts is there already
-		_ = <-c.written
+		<-c.written
 		return nil, err
 	}
 	return response, nil
@@ -111,7 +111,7 @@ func (c *conn) wrote(err error) {
 	if err != nil {
 		_ = c.SetReadDeadline(time.Now().Add(lastAnswer)) // one that is closed needs none
 	}
-	c.written <- err
+	c.written <- err == nil
 }
 
 // readHeader reads up to the header of the final response.
