@@ -202,7 +202,8 @@ func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows 
 	rows, err = c.governor.q.TaskClaim(ctx, dbq.TaskClaimParams{
 		Queues: names, Max: int32(n), WorkerID: c.worker, Ageing: ageing.Seconds(),
 	})
-	if now := time.Now(); err == nil && c.governor.drag.note(now, now.Sub(sent), len(rows)) {
+	now := time.Now()
+	if beyond := now.Sub(sent) - time.Duration(c.governor.roundTrip.Load()); err == nil && c.governor.drag.note(now, beyond, len(rows)) {
 		c.governor.config.Logger.InfoContext(ctx, "claims are slow for what they find: they no longer start at the front of the queues. Mostly a transaction is open for long, which keeps dead rows (sched doctor names it)",
 			slog.Duration("took", now.Sub(sent)), slog.Int("tasks", len(rows)))
 	}

@@ -103,6 +103,7 @@ func (g *Governor) beat(ctx context.Context) error {
 		case err == nil:
 			roundTrip = time.Since(started)
 			g.metrics.roundTrip.Set(roundTrip.Seconds())
+			g.roundTrip.Store(int64(roundTrip))
 			g.unfence(ctx)
 			g.examine(ctx, &state, roundTrip)
 		case ctx.Err() == nil && !failing && !g.holds.has(holdFenced):
