@@ -124,8 +124,9 @@ func (g *Governor) claimRows(ctx context.Context, worker string, n int) (rows []
 	now := time.Now()
 	in := g.currentIntake()
 	c := &claiming{governor: g, in: in, worker: worker, now: now, skip: g.leftOut(in, now)}
+	c.plain = in.plain && len(c.skip) == 0 && g.config.Kinds == nil && !g.drags(in, now)
 	most := queuesProbed
-	if !c.plain() {
+	if !c.plain {
 		most = max(1, min(queuesLaned, lanesMax/(priorities*(1+len(in.limited)))))
 	}
 	var others bool
@@ -180,31 +181,37 @@ type claiming struct {
 	now      time.Time
 	skip     []string // kinds that are left out, sorted
 	queues   []laneQueue
+	// plain: it starts at the front of its queues. Nothing is limited or left out, and no
+	// dead rows are in the way.
+	plain bool
 }
 
-// plain reports whether claims start at the front of their queues: nothing is limited or
-// left out, and no dead rows are in the way.
-func (c *claiming) plain() bool {
-	return c.in.plain && len(c.skip) == 0 && c.governor.config.Kinds == nil && !c.governor.drag.on(c.now)
+// drags reports whether dead rows are in the way of claims from the front of the queues. Of
+// more queues than a claim looks at through lanes it isn't asked: which of them have tasks
+// would be looked up from the front all the same.
+func (g *Governor) drags(in *intake, now time.Time) bool {
+	return len(in.queues) <= queuesLaned && g.drag.on(now)
 }
 
 // take claims up to n tasks; with ageing, only those that have waited for that
 // long for each step of their priority.
 func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows []dbq.TaskClaimRow, full bool, err error) {
-	if !c.plain() {
+	g := c.governor
+	if !c.plain {
 		return c.takeFromLanes(ctx, n, ageing)
 	}
+	g.laneCount.Store(0)
 	names := make([]string, len(c.queues))
 	for i, q := range c.queues {
 		names[i] = q.name
 	}
 	sent := time.Now()
-	rows, err = c.governor.q.TaskClaim(ctx, dbq.TaskClaimParams{
+	rows, err = g.q.TaskClaim(ctx, dbq.TaskClaimParams{
 		Queues: names, Max: int32(n), WorkerID: c.worker, Ageing: ageing.Seconds(),
 	})
-	now := time.Now()
-	if beyond := now.Sub(sent) - time.Duration(c.governor.roundTrip.Load()); err == nil && c.governor.drag.note(now, beyond, len(rows)) {
-		c.governor.config.Logger.InfoContext(ctx, "claims are slow for what they find: they no longer start at the front of the queues. Mostly a transaction is open for long, which keeps dead rows (sched doctor names it)",
+	now, roundTrip := time.Now(), time.Duration(g.roundTrip.Load())
+	if err == nil && roundTrip > 0 && g.drag.note(now, now.Sub(sent)-roundTrip, len(rows), c.in.policy.Workers) {
+		g.config.Logger.InfoContext(ctx, "claims are slow for what they find: they no longer start at the front of the queues. Mostly a transaction is open for long, which keeps dead rows (sched doctor names it)",
 			slog.Duration("took", now.Sub(sent)), slog.Int("tasks", len(rows)))
 	}
 	return rows, len(rows) == n, err
@@ -280,7 +287,8 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 	}
 	sent := time.Now()
 	found, err := g.q.TaskClaimLanes(ctx, params)
-	took := time.Since(sent)
+	// What looking cost, without the way there and the tasks that were claimed.
+	looked := time.Since(sent) - time.Duration(g.roundTrip.Load()) - time.Duration(len(found))*dragPerTask
 	if err != nil || len(found) == 0 {
 		return nil, false, err
 	}
@@ -299,7 +307,7 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 	if ageing > 0 {
 		return rows, true, nil // it looked at a part of each lane only
 	}
-	full = g.lanes.learn(now, asks, &report, plan.workers, took)
+	full = g.lanes.learn(now, asks, &report, plan.workers, looked)
 	g.laneCount.Store(int64(len(g.lanes.byKey)))
 	return rows, full, nil
 }

@@ -2,9 +2,11 @@ package httpapp
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 )
@@ -108,7 +110,7 @@ func (c *conn) exchange(message []byte) (*http.Response, error) {
 // wrote notes that the message is written, or can't be. That doesn't end the reading at
 // once: an app that has enough answers, and then closes.
 func (c *conn) wrote(err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // else the reading ends, too
 		_ = c.SetReadDeadline(time.Now().Add(lastAnswer)) // one that is closed needs none
 	}
 	c.written <- err == nil

@@ -28,7 +28,6 @@ func newStandard(target target, dial func(context.Context) (net.Conn, error), co
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dial(ctx)
 		},
-		TLSClientConfig:        config.TLS,
 		TLSHandshakeTimeout:    config.DialTimeout,
 		DisableCompression:     true,
 		DisableKeepAlives:      config.MaxIdleConns == 0,
@@ -37,7 +36,7 @@ func newStandard(target target, dial func(context.Context) (net.Conn, error), co
 		IdleConnTimeout:        config.IdleConnTimeout,
 	}
 	if !target.h2c { // where a connection carries as many requests as the app allows
-		transport.MaxConnsPerHost = config.MaxConns
+		transport.TLSClientConfig, transport.MaxConnsPerHost = config.TLS, config.MaxConns
 	}
 	return &standard{transport, target}
 }
