@@ -206,7 +206,9 @@ func TestPlans(t *testing.T) {
 func TestRareFiltersAreBounded(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	_, err := pool.Exec(t.Context(), `SELECT sched.archive_months();
+	// Early in a month what was archived would lie in two partitions, and its plan be by chance.
+	const latest = "(CASE WHEN now() < date_trunc('month', now(), 'UTC') + interval '9 hours' THEN date_trunc('month', now(), 'UTC') - interval '1 s' ELSE now() END)"
+	_, err := pool.Exec(t.Context(), strings.ReplaceAll(`SELECT sched.archive_months();
 		SET max_parallel_workers_per_gather = 0;
 		INSERT INTO sched.task_archive (id, kind, queue, status, start_time, end_time, worker_id, attempt, max_attempts, priority, run_at, created_at,
 			last_logged, args, metadata, attempted_by, tags)
@@ -217,12 +219,11 @@ func TestRareFiltersAreBounded(t *testing.T) {
 		SELECT 'k', 'q', '{}', s, now() - g * interval '1 s', now() - g * interval '1 s', '{a,b}', CASE WHEN s = 'completed' THEN now() - g * interval '1 s' END
 		FROM generate_series(1, 6000) AS g CROSS JOIN unnest('{available,running,retryable,completed}'::sched.river_job_state[]) AS s;
 		INSERT INTO sched.queue (name, base, unroutable) VALUES ('q', 'q', 'gpu=true');
-		ANALYZE sched.task_archive, sched.river_job`)
+		ANALYZE sched.task_archive, sched.river_job`, "now()", latest))
 	require.NoError(t, err)
 	conn, err := pgx.Connect(t.Context(), pgtest.DSN(pool))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
-	// On the first of a month what is archived lies in two partitions, and each is read up to its bound.
 	const bound = 24_000
 	small := strings.NewReplacer("LIMIT 100000", "LIMIT 200", "LIMIT 20000", "LIMIT 200", "ELSE 20000", "ELSE 200", "LIMIT 10000", "LIMIT 200", "10000 / l.lanes", "200 / l.lanes", "THEN 500", "THEN 200")
 	for name, q := range questions(t) {
