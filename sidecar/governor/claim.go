@@ -209,8 +209,8 @@ func (c *claiming) take(ctx context.Context, n int, ageing time.Duration) (rows 
 	rows, err = g.q.TaskClaim(ctx, dbq.TaskClaimParams{
 		Queues: names, Max: int32(n), WorkerID: c.worker, Ageing: ageing.Seconds(),
 	})
-	now, roundTrip := time.Now(), time.Duration(g.roundTrip.Load())
-	if err == nil && roundTrip > 0 && g.drag.note(now, now.Sub(sent)-roundTrip, len(rows), c.in.policy.Workers) {
+	now, distance := time.Now(), time.Duration(g.distance.Load())
+	if err == nil && distance > 0 && g.drag.note(now, now.Sub(sent)-distance, len(rows)) {
 		g.config.Logger.InfoContext(ctx, "claims are slow for what they find: they no longer start at the front of the queues. Mostly a transaction is open for long, which keeps dead rows (sched doctor names it)",
 			slog.Duration("took", now.Sub(sent)), slog.Int("tasks", len(rows)))
 	}
@@ -287,8 +287,7 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 	}
 	sent := time.Now()
 	found, err := g.q.TaskClaimLanes(ctx, params)
-	// What looking cost, without the way there and the tasks that were claimed.
-	looked := time.Since(sent) - time.Duration(g.roundTrip.Load()) - time.Duration(len(found))*dragPerTask
+	took := time.Since(sent) - time.Duration(g.distance.Load())
 	if err != nil || len(found) == 0 {
 		return nil, false, err
 	}
@@ -307,7 +306,7 @@ func (c *claiming) ask(ctx context.Context, plan lanePlan, n int, ageing time.Du
 	if ageing > 0 {
 		return rows, true, nil // it looked at a part of each lane only
 	}
-	full = g.lanes.learn(now, asks, &report, plan.workers, looked)
+	full = g.lanes.learn(now, asks, &report, plan.workers, took)
 	g.laneCount.Store(int64(len(g.lanes.byKey)))
 	return rows, full, nil
 }

@@ -9,44 +9,37 @@ import "time"
 // go through them, as if something were left out, while they are slow for what they find.
 
 const (
-	// dragLeast and dragPerTask are what a claim may take beyond a heartbeat, which knows
-	// how far away the database is, on a busy machine, too.
+	// dragLeast and dragPerTask are what a claim may take, on a busy machine, too.
 	dragLeast   = 8 * time.Millisecond
 	dragPerTask = 200 * time.Microsecond
 	// dragTimes is how many claims in a row must be slower before that counts.
 	dragTimes = 3
-	// dragFor is how long claims go through lanes before one from the front is tried, at
-	// least: over the fleet that costs a twentieth of a connection, as sweeps do.
-	dragFor    = 30 * time.Second
-	dragForMax = 5 * time.Minute
+	// dragFor is how long claims go through lanes before one from the front is tried.
+	dragFor = 30 * time.Second
 )
 
 // drag tells whether claims from the front of their queues are slow for what they find.
 // Guarded by claimMu.
 type drag struct {
 	slow  int // claims in a row
-	told  bool
 	until time.Time
 }
 
 // on reports whether claims had better go through lanes.
 func (d *drag) on(now time.Time) bool { return now.Before(d.until) }
 
-// note takes how long a claim from the front took for so many tasks, beyond a heartbeat,
-// and how many workers there are. It reports whether claims go through lanes from now on
-// that didn't before.
-func (d *drag) note(now time.Time, took time.Duration, tasks, workers int) (begins bool) {
+// note takes how long a claim from the front took for so many tasks, and reports whether
+// it was the one that made claims go through lanes.
+func (d *drag) note(now time.Time, took time.Duration, tasks int) (begins bool) {
 	if took <= dragLeast+time.Duration(tasks)*dragPerTask {
-		d.slow, d.told = 0, false
+		d.slow = 0
 		return false
 	}
 	d.slow++
 	if d.slow < dragTimes {
 		return false
 	}
-	d.slow = dragTimes - 2 // one that is slow for another reason doesn't keep it so
-	d.until = now.Add(min(dragForMax, max(dragFor, laneShare*took*time.Duration(max(1, workers)))))
-	begins = !d.told
-	d.told = true
+	begins = d.slow == dragTimes
+	d.until = now.Add(dragFor)
 	return begins
 }

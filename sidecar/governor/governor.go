@@ -121,8 +121,8 @@ type Governor struct {
 	laneCount atomic.Int64
 	// lastBeat is when the last heartbeat that succeeded was sent.
 	lastBeat atomic.Pointer[time.Time]
-	// roundTrip is how long it took, in nanoseconds.
-	roundTrip   atomic.Int64
+	// distance is how long the quickest of the last heartbeats took, in nanoseconds.
+	distance    atomic.Int64
 	ledAt       atomic.Pointer[time.Time] // when somebody was last seen to lead; nil: nobody was
 	policy      atomic.Pointer[routing.Policy]
 	news        chan struct{}                               // capacity 1: the policy is out of date

@@ -252,20 +252,15 @@ func (l *lane) sweeps(key laneKey, now, databaseNow time.Time) []laneAsk {
 	return asks
 }
 
-// learn takes what a claim found, and how long it looked, and reports whether there may be
-// more to claim at once.
-func (l *lanes) learn(now time.Time, asks []laneAsk, report *laneReport, workers int, looked time.Duration) (more bool) {
+// learn takes what a claim found, in how much time, and reports whether there may be more
+// to claim at once.
+func (l *lanes) learn(now time.Time, asks []laneAsk, report *laneReport, workers int, took time.Duration) (more bool) {
 	l.ahead = time.UnixMicro(report.NowUS).Sub(now)
 	seen := make([]*laneResult, len(asks))
 	for i := range report.Lanes {
 		if n := report.Lanes[i].Lane; n >= 0 && n < len(asks) {
 			seen[n] = &report.Lanes[i]
 		}
-	}
-	// To find nothing costs, too, where dead rows are in the way.
-	unseen := looked
-	for _, result := range report.Lanes {
-		unseen -= time.Duration(result.TookUS) * time.Microsecond
 	}
 	spent := make(map[string]bool, len(report.Flows))
 	for _, flow := range report.Flows {
@@ -285,7 +280,11 @@ func (l *lanes) learn(now time.Time, asks []laneAsk, report *laneReport, workers
 		case ask.role == roleRecent:
 			left = known.learnSweep(&known.recent, now, result, laneRecentRest, laneRecentRest, 1)
 		default:
-			left = known.learnSweep(&known.whole, now, result, laneWindowRest, max(laneWholeRest, laneShare*unseen*time.Duration(workers)), workers)
+			rest := laneWholeRest
+			if took > dragLeast { // to find nothing costs, too, where dead rows are in the way
+				rest = max(rest, laneShare*took*time.Duration(workers))
+			}
+			left = known.learnSweep(&known.whole, now, result, laneWindowRest, rest, workers)
 		}
 		more = more || left && !spent[flowOfQueue(ask.key.queue)] && !(ask.key.kind != "" && spent[flowOfKind(ask.key.kind)])
 	}

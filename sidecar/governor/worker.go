@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 // beatRetry is how soon a heartbeat that failed is tried again, if that is before
 // the next one: claims go on only once Postgres has been heard of.
 const beatRetry = time.Second
+
+// beatsRecent is of how many heartbeats the quickest tells how far away Postgres is.
+const beatsRecent = 12
 
 // workerID is the id of the current registration.
 func (g *Governor) workerID() string { return *g.worker.Load() }
@@ -73,6 +77,7 @@ func (g *Governor) moved(life *routing.Lifecycle, to routing.State) {
 // before anybody may evict it, it claims nothing and has ended its calls.
 func (g *Governor) beat(ctx context.Context) error {
 	var roundTrip time.Duration
+	var recent []time.Duration
 	state := condition{load: routing.HealthState{Health: routing.Good}, memory: routing.HealthState{Health: routing.Good}}
 	failing := false
 	for {
@@ -103,7 +108,8 @@ func (g *Governor) beat(ctx context.Context) error {
 		case err == nil:
 			roundTrip = time.Since(started)
 			g.metrics.roundTrip.Set(roundTrip.Seconds())
-			g.roundTrip.Store(int64(roundTrip))
+			recent = append(recent[max(0, len(recent)+1-beatsRecent):], roundTrip)
+			g.distance.Store(int64(slices.Min(recent)))
 			g.unfence(ctx)
 			g.examine(ctx, &state, roundTrip)
 		case ctx.Err() == nil && !failing && !g.holds.has(holdFenced):
