@@ -9,7 +9,8 @@ import "time"
 // go through them, as if something were left out, while they are slow for what they find.
 
 const (
-	// dragLeast and dragPerTask are what a claim may take, on a busy machine, too.
+	// dragLeast and dragPerTask are what a claim may take beyond the quickest heartbeat,
+	// which tells how far away the database is, on a busy machine, too.
 	dragLeast   = 8 * time.Millisecond
 	dragPerTask = 200 * time.Microsecond
 	// dragTimes is how many claims in a row must be slower before that counts.
@@ -28,8 +29,8 @@ type drag struct {
 // on reports whether claims had better go through lanes.
 func (d *drag) on(now time.Time) bool { return now.Before(d.until) }
 
-// note takes how long a claim from the front took for so many tasks, and reports whether
-// it was the one that made claims go through lanes.
+// note takes how long a claim from the front took for so many tasks, beyond a heartbeat,
+// and reports whether it was the one that made claims go through lanes.
 func (d *drag) note(now time.Time, took time.Duration, tasks int) (begins bool) {
 	if took <= dragLeast+time.Duration(tasks)*dragPerTask {
 		d.slow = 0

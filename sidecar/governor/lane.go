@@ -252,8 +252,8 @@ func (l *lane) sweeps(key laneKey, now, databaseNow time.Time) []laneAsk {
 	return asks
 }
 
-// learn takes what a claim found, in how much time, and reports whether there may be more
-// to claim at once.
+// learn takes what a claim found, in how much time beyond a heartbeat, and reports whether
+// there may be more to claim at once.
 func (l *lanes) learn(now time.Time, asks []laneAsk, report *laneReport, workers int, took time.Duration) (more bool) {
 	l.ahead = time.UnixMicro(report.NowUS).Sub(now)
 	seen := make([]*laneResult, len(asks))

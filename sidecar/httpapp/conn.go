@@ -62,20 +62,12 @@ func (c *conn) alive() bool {
 
 // clean reports whether the last request has gone out and nothing came but its response.
 func (c *conn) clean() bool {
-	select {
-	case out := <-c.written:
-		return out && c.in.Buffered() == 0
-	default:
+	if len(c.written) == 0 {
+		// The response may be here before the one who wrote the request knows that it is out.
+		timer := time.AfterFunc(writerPause, func() { _ = c.Close() })
+		defer timer.Stop()
 	}
-	// The response may be here before the one who wrote the request knows that it is out.
-	timer := time.NewTimer(writerPause)
-	defer timer.Stop()
-	select {
-	case out := <-c.written:
-		return out && c.in.Buffered() == 0
-	case <-timer.C:
-		return false
-	}
+	return <-c.written && c.in.Buffered() == 0
 }
 
 // exchange sends a message and reads the header of its response. After an error the
